@@ -1,0 +1,51 @@
+# Every target sets itself up: a Python >= 3.11 with pip (or uv) is all that a fresh machine needs.
+#   PYTHON=python3.13   the interpreter for .venv        WORKERS=4   parallel test processes
+#   ARGS="..."          passed on to pytest, `windlass demo` or the benchmark
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.installed
+PYTHON  ?=
+WORKERS ?= 2
+ARGS    ?=
+SOURCES := $(wildcard src tests tools bench examples)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv check format test test-faults demo bench clean
+
+help: ## Print this help
+	@echo "Windlass: durable jobs for Python. Usage: make <target> [ARGS=...] [PYTHON=...]"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## Create .venv with the package, its extras and the test tools, at the pinned versions
+
+$(STAMP): pyproject.toml constraints.txt tools/make_venv.sh
+	@PYTHON="$(PYTHON)" sh tools/make_venv.sh $(VENV)
+	@touch $@
+
+check: $(STAMP) ## Lint, formatting, types, layers and sizes
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy $(filter-out examples,$(SOURCES))
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_sizes.py src
+
+format: $(STAMP) ## Format the code and mend what the linter can mend by itself
+	$(BIN)/ruff check --fix-only $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+test: $(STAMP) ## Run the tests on SQLite and on a private PostgreSQL
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-faults: $(STAMP) ## Run the long forms of the fault-injection tests (minutes)
+	$(BIN)/python -m pytest tests/faults -m long --timeout 900 $(ARGS)
+
+demo: $(STAMP) ## Run the demonstration
+	$(BIN)/windlass demo $(ARGS)
+
+bench: $(STAMP) ## Run the benchmarks
+	$(BIN)/python -m bench $(ARGS)
+
+clean: ## Remove the environment, caches and what was built
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

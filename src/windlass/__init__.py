@@ -1,0 +1,1 @@
+"""Durable jobs for Python, from one SQLite file to a fleet on PostgreSQL."""
