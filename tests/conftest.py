@@ -1,0 +1,119 @@
+"""What every test may ask for.
+
+PostgreSQL: one private server per test session, started by the process that the developer started
+(with xdist the controller, before its workers; otherwise the first test that asks for it) and
+stopped by the same process. Each test gets a database of its own, copied from a template.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import settings
+
+from tests.fixtures.postgres import (
+    FAST_SETTINGS,
+    PostgresServer,
+    PostgresUnavailable,
+    create_database,
+    drop_database,
+    prepare_template,
+)
+
+settings.register_profile("windlass", deadline=None, print_blob=True)
+settings.load_profile("windlass")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Where the tests' databases are made."""
+
+    dsn: str
+    template: str
+
+
+class SharedPostgres:
+    """The session's PostgreSQL: started when first needed, closed when pytest ends."""
+
+    def __init__(self) -> None:
+        self._cluster: Cluster | None = None
+        self._server: PostgresServer | None = None
+
+    def cluster(self) -> Cluster:
+        """Return the server, with its template prepared."""
+        if self._cluster is None:
+            self._cluster = self._open()
+        return self._cluster
+
+    def close(self) -> None:
+        """Stop our server, or remove the template from a server that is not ours."""
+        if self._server is not None:
+            self._server.close()
+        elif self._cluster is not None:
+            _drop_template(self._cluster)
+
+    def _open(self) -> Cluster:
+        dsn = os.environ.get("WINDLASS_TEST_PG_DSN")
+        if dsn:
+            # The server may serve other test sessions at the same time.
+            cluster = Cluster(dsn=dsn, template=f"wl_template_{secrets.token_hex(4)}")
+        else:
+            self._server = PostgresServer(FAST_SETTINGS)
+            self._server.start()
+            cluster = Cluster(dsn=self._server.dsn(), template="wl_template")
+        prepare_template(create_database(cluster.dsn, cluster.template))
+        return cluster
+
+
+def _drop_template(cluster: Cluster) -> None:
+    drop_database(cluster.dsn, cluster.template)
+
+
+shared_postgres = pytest.StashKey[SharedPostgres]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the process its handle on the server; nothing is started yet."""
+    config.stash[shared_postgres] = SharedPostgres()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave nothing behind, also after Ctrl-C."""
+    config.stash[shared_postgres].close()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: object) -> None:
+    """Tell an xdist worker where the controller's server is."""
+    config: pytest.Config = node.config  # type: ignore[attr-defined]
+    cluster = _cluster(config)
+    node.workerinput["windlass_postgres"] = (cluster.dsn, cluster.template)  # type: ignore[attr-defined]
+
+
+def _cluster(config: pytest.Config) -> Cluster:
+    told = getattr(config, "workerinput", {}).get("windlass_postgres")
+    if told is not None:
+        dsn, template = told
+        return Cluster(dsn=dsn, template=template)
+    try:
+        return config.stash[shared_postgres].cluster()
+    except PostgresUnavailable as problem:
+        pytest.exit(str(problem), returncode=3)
+
+
+@pytest.fixture(scope="session")
+def pg_cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The session's PostgreSQL server and the template of its databases."""
+    return _cluster(request.config)
+
+
+@pytest.fixture
+def pg_database(pg_cluster: Cluster) -> Iterator[str]:
+    """The URL of a fresh PostgreSQL database, dropped after the test."""
+    name = f"wl_test_{secrets.token_hex(6)}"
+    yield create_database(pg_cluster.dsn, name, pg_cluster.template)
+    drop_database(pg_cluster.dsn, name)
