@@ -12,11 +12,11 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import psycopg
 import pytest
 from hypothesis import settings
 
 from tests.fixtures.postgres import (
-    FAST_SETTINGS,
     PostgresServer,
     PostgresUnavailable,
     create_database,
@@ -54,23 +54,19 @@ class SharedPostgres:
         if self._server is not None:
             self._server.close()
         elif self._cluster is not None:
-            _drop_template(self._cluster)
+            drop_database(self._cluster.dsn, self._cluster.template)
 
     def _open(self) -> Cluster:
         dsn = os.environ.get("WINDLASS_TEST_PG_DSN")
         if dsn:
-            # The server may serve other test sessions at the same time.
+            # That server may serve other test sessions at the same time.
             cluster = Cluster(dsn=dsn, template=f"wl_template_{secrets.token_hex(4)}")
         else:
-            self._server = PostgresServer(FAST_SETTINGS)
+            self._server = PostgresServer(volatile=True)
             self._server.start()
             cluster = Cluster(dsn=self._server.dsn(), template="wl_template")
         prepare_template(create_database(cluster.dsn, cluster.template))
         return cluster
-
-
-def _drop_template(cluster: Cluster) -> None:
-    drop_database(cluster.dsn, cluster.template)
 
 
 shared_postgres = pytest.StashKey[SharedPostgres]()
@@ -101,8 +97,8 @@ def _cluster(config: pytest.Config) -> Cluster:
         return Cluster(dsn=dsn, template=template)
     try:
         return config.stash[shared_postgres].cluster()
-    except PostgresUnavailable as problem:
-        pytest.exit(str(problem), returncode=3)
+    except (PostgresUnavailable, psycopg.OperationalError) as problem:
+        pytest.exit(f"No PostgreSQL for the tests. {problem}", returncode=3)
 
 
 @pytest.fixture(scope="session")
