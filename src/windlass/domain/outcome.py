@@ -1,0 +1,142 @@
+"""How an attempt ends: what a handler may return, and what the store is told.
+
+A handler ends its attempt by returning a result, by raising, or by returning one of `Snooze`,
+`Fail` and `Cancel`. The engine turns each into one `Decision`; `decide_failure` is the rule for
+everything that went wrong:
+
+- Handler failures and timeouts count, and `max_attempts` limits them. Lost workers and shutdowns
+  are not failures of the handler and never come here.
+- An error that its class or its policy calls fatal fails the run at once (`fatal`).
+- The last failure that `max_attempts` allows fails it (`exhausted`), even where the handler asked
+  for another try by `RetryAfter`.
+- A timeout that ends the run is told as `timeout`, whichever of the two ended it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from windlass.domain.policy import Fatal, Retry
+from windlass.domain.report import ErrorInfo, describe_error
+from windlass.domain.states import Failure
+from windlass.duration import Duration, parse_duration
+from windlass.errors import BadOption
+
+__all__ = [
+    "Cancel",
+    "Decision",
+    "ErrorInfo",
+    "Fail",
+    "Failed",
+    "Outcome",
+    "Snooze",
+    "decide_failure",
+    "describe_error",
+]
+
+
+class Failed(Exception):
+    """The error of a run whose handler returned `Fail(reason, permanent=False)`."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Snooze:
+    """Returned by a handler to be called again later; it counts as no failure.
+
+    >>> Snooze("10m").delay
+    600.0
+    """
+
+    delay: float
+
+    def __init__(self, delay: Duration) -> None:
+        object.__setattr__(self, "delay", parse_duration(delay))
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Returned by a handler to fail: for good, or (`permanent=False`) like an exception."""
+
+    reason: str
+    permanent: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be shown later."""
+        _check_reason(self.reason)
+
+    def as_error(self) -> Fatal | Failed:
+        """Return the exception that means the same."""
+        return Fatal(self.reason) if self.permanent else Failed(self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Returned by a handler to end its run as canceled."""
+
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be shown later."""
+        _check_reason(self.reason)
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    RETRY = "retry"
+    FAILED = "failed"
+    SNOOZED = "snoozed"
+    CANCELED = "canceled"
+    RELEASED = "released"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What the store is told about an attempt's end.
+
+    `delay` is in seconds, on the store's clock, and belongs to retry and snoozed; `failure`
+    belongs to failed.
+    """
+
+    outcome: Outcome
+    delay: float | None = None
+    failure: Failure | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse contradictions: each would be a bug of the engine."""
+        later = self.outcome in (Outcome.RETRY, Outcome.SNOOZED)
+        if later != (self.delay is not None):
+            raise ValueError(f"{self.outcome} with delay {self.delay}")
+        if (self.outcome is Outcome.FAILED) != (self.failure is not None):
+            raise ValueError(f"{self.outcome} with failure {self.failure}")
+
+
+def decide_failure(
+    policy: Retry,
+    error: BaseException,
+    *,
+    failures_before: int,
+    max_attempts: int,
+    timed_out: bool,
+    random: float,
+) -> Decision:
+    """Decide what becomes of a run whose attempt failed or timed out.
+
+    `failures_before` does not count this failure. `random` is of [0, 1).
+    """
+    failures = failures_before + 1
+    delay = policy.delay_for(failures, error, random) if failures < max_attempts else None
+    if delay is not None:
+        return Decision(outcome=Outcome.RETRY, delay=delay)
+    if timed_out:
+        failure = Failure.TIMEOUT
+    elif policy.is_fatal(error):
+        failure = Failure.FATAL
+    else:
+        failure = Failure.EXHAUSTED
+    return Decision(outcome=Outcome.FAILED, failure=failure)
+
+
+def _check_reason(reason: object) -> None:
+    if not isinstance(reason, str):
+        raise BadOption("reason", f"it must be text, not {type(reason).__name__}")

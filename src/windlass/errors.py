@@ -1,0 +1,334 @@
+"""The exceptions that Windlass raises.
+
+    WindlassError                   error
+    ├── UsageError                  usage               the caller's mistake
+    │   ├── UnknownJob              unknown_job
+    │   ├── DuplicateJob            duplicate_job
+    │   ├── BadArguments            bad_arguments
+    │   ├── BadPayload              bad_payload
+    │   ├── PayloadTooLarge         payload_too_large
+    │   ├── BadDuration             bad_duration
+    │   └── BadOption               bad_option
+    ├── ConflictError               conflict            right call, wrong moment
+    │   ├── IllegalTransition       illegal_transition
+    │   ├── KeyConflict             key_conflict
+    │   └── LeaseLost               lease_lost
+    ├── NotFound                    not_found
+    │   └── RunNotFound             run_not_found
+    ├── StoreError                  store               the database's trouble
+    │   ├── StoreUnavailable        store_unavailable   (retryable)
+    │   ├── StoreFull               store_full
+    │   └── SchemaMismatch          schema_mismatch
+    ├── ResultTimeout               result_timeout      (also a TimeoutError)
+    └── RunFailed                   run_failed
+
+The word beside each class is its `code`: stable, and the same in HTTP problems, CLI output and
+events. What went wrong is in attributes; the text is for people and may change.
+
+The positional arguments of a class are its whole state (`error.args`). Therefore every error
+survives pickling, and a PostgreSQL function can raise one with its SQLSTATE and a JSON array of
+those arguments as DETAIL: `SQLSTATES[sqlstate](*json_array)`.
+"""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar, Protocol
+
+
+class WindlassError(Exception):
+    """The base of everything that Windlass raises on purpose."""
+
+    code: ClassVar[str] = "error"
+    retryable: ClassVar[bool] = False
+    """Whether the same call may succeed later without any change by the caller."""
+
+
+class UsageError(WindlassError):
+    """The caller's mistake: repeating the call cannot help."""
+
+    code = "usage"
+
+
+class UnknownJob(UsageError):
+    """No job of that name is registered or stored."""
+
+    code = "unknown_job"
+
+    def __init__(self, job: str, known: Sequence[str] = ()) -> None:
+        super().__init__(job, tuple(known))
+        self.job = job
+        self.known = tuple(known)
+
+    def __str__(self) -> str:
+        near = difflib.get_close_matches(self.job, self.known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "is the module that defines it imported?"
+        return f"There is no job {self.job!r}: {hint}"
+
+
+class DuplicateJob(UsageError):
+    """Two handlers claim one job name."""
+
+    code = "duplicate_job"
+
+    def __init__(self, job: str, first: str, second: str) -> None:
+        super().__init__(job, first, second)
+        self.job = job
+        self.first = first
+        self.second = second
+
+    def __str__(self) -> str:
+        return (
+            f"Two jobs are named {self.job!r}: {self.first} and {self.second}. "
+            "Give one of them another name=."
+        )
+
+
+class BadArguments(UsageError):
+    """Missing, unknown or invalid arguments for a job."""
+
+    code = "bad_arguments"
+
+    def __init__(self, job: str, why: str, parameter: str | None = None) -> None:
+        super().__init__(job, why, parameter)
+        self.job = job
+        self.why = why
+        self.parameter = parameter
+
+    def __str__(self) -> str:
+        return f"Job {self.job!r} {self.why}."
+
+
+class BadPayload(UsageError):
+    """A value that JSON, or one of the stores, cannot hold."""
+
+    code = "bad_payload"
+
+    def __init__(self, what: str, why: str, path: str = "$") -> None:
+        super().__init__(what, why, path)
+        self.what = what
+        self.why = why
+        self.path = path
+
+    def __str__(self) -> str:
+        where = "" if self.path == "$" else f" at {self.path}"
+        return f"The {self.what} cannot be stored{where}: {self.why}."
+
+
+class PayloadTooLarge(UsageError):
+    """A value whose JSON exceeds the limit; sizes are in bytes."""
+
+    code = "payload_too_large"
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(what, size, limit)
+        self.what = what
+        self.size = size
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"The {self.what} is {self.size:,} bytes of JSON and the limit is {self.limit:,}: "
+            "store it elsewhere and pass a pointer."
+        )
+
+
+class BadDuration(UsageError):
+    """Something that is not a length of time; `given` is its repr, shortened."""
+
+    code = "bad_duration"
+
+    def __init__(self, given: str, why: str) -> None:
+        super().__init__(given, why)
+        self.given = given
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"{self.given} is not a duration: {self.why}. "
+            "Give seconds, a timedelta, or text such as '250ms', '30s', '2h30m' or '7d'."
+        )
+
+
+class BadOption(UsageError):
+    """A setting or option that is unknown or out of range.
+
+    `source` says where it came from: an argument, an environment variable or a file.
+    """
+
+    code = "bad_option"
+
+    def __init__(self, option: str, why: str, source: str = "argument") -> None:
+        super().__init__(option, why, source)
+        self.option = option
+        self.why = why
+        self.source = source
+
+    def __str__(self) -> str:
+        return f"Bad option {self.option} ({self.source}): {self.why}."
+
+
+class ConflictError(WindlassError):
+    """The call was right, but not in the state that the store is in."""
+
+    code = "conflict"
+
+
+class IllegalTransition(ConflictError):
+    """The run's status does not allow the verb."""
+
+    code = "illegal_transition"
+
+    def __init__(self, run: str, status: str, verb: str) -> None:
+        super().__init__(run, status, verb)
+        self.run = run
+        self.status = status
+        self.verb = verb
+
+    def __str__(self) -> str:
+        return f"Run {self.run} is {self.status}: {self.verb} is not possible."
+
+
+class KeyConflict(ConflictError):
+    """The key already names a run with other input; `run` is that run."""
+
+    code = "key_conflict"
+
+    def __init__(self, job: str, key: str, run: str) -> None:
+        super().__init__(job, key, run)
+        self.job = job
+        self.key = key
+        self.run = run
+
+    def __str__(self) -> str:
+        return f"Key {self.key!r} of job {self.job!r} belongs to run {self.run} with other input."
+
+
+class LeaseLost(ConflictError):
+    """The worker no longer holds the run; nothing was recorded."""
+
+    code = "lease_lost"
+
+    def __init__(self, run: str, token: int) -> None:
+        super().__init__(run, token)
+        self.run = run
+        self.token = token
+
+    def __str__(self) -> str:
+        return f"The lease with token {self.token} on run {self.run} is lost: nothing was recorded."
+
+
+class NotFound(WindlassError):
+    """What was asked for does not exist, or belongs to another tenant."""
+
+    code = "not_found"
+
+
+class RunNotFound(NotFound):
+    """No such run: never enqueued, already deleted, or another tenant's."""
+
+    code = "run_not_found"
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.run = run
+
+    def __str__(self) -> str:
+        return f"There is no run {self.run}: it was deleted, or is of another tenant or store."
+
+
+class StoreError(WindlassError):
+    """The database refused or failed."""
+
+    code = "store"
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached or is too busy."""
+
+    code = "store_unavailable"
+    retryable = True
+
+
+class StoreFull(StoreError):
+    """The disk or the quota of the database is full."""
+
+    code = "store_full"
+
+
+class SchemaMismatch(StoreError):
+    """The store's schema is not the one this version works with; `found` is None when absent."""
+
+    code = "schema_mismatch"
+
+    def __init__(self, found: int | None, expected: int) -> None:
+        super().__init__(found, expected)
+        self.found = found
+        self.expected = expected
+
+    def __str__(self) -> str:
+        needs = f"this Windlass works with version {self.expected}"
+        if self.found is None:
+            return f"The store has no Windlass schema and {needs}: run `windlass migrate`."
+        remedy = "run `windlass migrate`" if self.found < self.expected else "upgrade Windlass"
+        return f"The store's schema has version {self.found} and {needs}: {remedy}."
+
+
+class ResultTimeout(WindlassError, TimeoutError):
+    """The run did not end in time; it goes on. `timeout` is in seconds."""
+
+    code = "result_timeout"
+
+    def __init__(self, run: str, timeout: float) -> None:
+        super().__init__(run, timeout)
+        self.run = run
+        self.timeout = timeout
+
+    def __str__(self) -> str:
+        return f"Run {self.run} did not end within {self.timeout:g} s."
+
+
+class ErrorLike(Protocol):
+    """What `RunFailed` needs to know about the handler's error."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def message(self) -> str: ...
+
+
+class RunFailed(WindlassError):
+    """The run ended as failed or canceled, so it has no result.
+
+    `failure` says how it failed and is None when it was canceled.
+    """
+
+    code = "run_failed"
+
+    def __init__(
+        self, run: str, status: str, failure: str | None = None, error: ErrorLike | None = None
+    ) -> None:
+        super().__init__(run, status, failure, error)
+        self.run = run
+        self.status = status
+        self.failure = failure
+        self.error = error
+
+    def __str__(self) -> str:
+        how = f" ({self.failure})" if self.failure else ""
+        why = f": {self.error.type}: {self.error.message}" if self.error else ""
+        return f"Run {self.run} {self.status}{how}{why}"
+
+
+SQLSTATES: Mapping[str, type[WindlassError]] = MappingProxyType(
+    {
+        "WL001": RunNotFound,
+        "WL002": IllegalTransition,
+        "WL003": KeyConflict,
+        "WL005": BadArguments,
+        "WL006": UnknownJob,
+        "WL007": PayloadTooLarge,
+    }
+)
+"""What each private SQLSTATE of the PostgreSQL functions means."""
