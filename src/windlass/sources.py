@@ -101,9 +101,9 @@ class ManualClock:
 class Ids:
     """Makes UUIDv7 text (RFC 9562), rising strictly within the process.
 
-    The 48 bits of milliseconds are followed by one number of 74 random bits, which within the same
-    millisecond (and while the wall clock is behind an id already given) is raised by a random
-    step. So order survives bursts and clock jumps, and a neighbour's id is not simply "plus one".
+    The 48 bits of milliseconds are followed by 74 random bits. Within the same millisecond, and
+    while the wall clock is behind an id already given, the last 62 of them are raised by a random
+    step: order survives bursts and clock jumps, and a neighbour's id is not simply "plus one".
     A forked child draws anew: it shares nothing with its parent but the past.
     """
 
@@ -119,26 +119,26 @@ class Ids:
 
     def new_id(self) -> str:
         """Return a new id: 36 characters, lower case, greater than all before it."""
-        # int() cuts rather than rounds; a float has 11 bits to spare beyond milliseconds.
-        millis = int(self._clock.now().timestamp() * 1000)
+        # Half a microsecond more than was read, lest the float's error cut a millisecond off.
+        millis = int(self._clock.now().timestamp() * 1000 + 0.0005)
         with self._lock:
             if millis > self._millis:
                 self._begin(millis)
             else:
                 self._tail += 1 + self._random.getrandbits(32)
-                if self._tail >> 74:
+                if self._tail > _LAST_TAIL:
                     self._begin(self._millis + 1)
             prefix, tail = self._prefix, self._tail
-        # Version 7 ends the prefix; the variant, binary 10, leads the fourth group.
-        fourth = (tail >> 48) & 0x3FFF | 0x8000
-        return f"{prefix}{tail >> 62:03x}-{fourth:04x}-{tail & _LOW_48_BITS:012x}"
+        digits = f"{tail:016x}"
+        return f"{prefix}{digits[:4]}-{digits[4:]}"
 
     def _begin(self, millis: int) -> None:
-        """Enter a millisecond. The topmost bit starts as zero, which leaves room to count up."""
+        """Enter a millisecond. The tail starts in its lower half, which leaves room to count."""
         self._millis = millis
-        self._tail = self._random.getrandbits(73)
-        digits = f"{millis & _LOW_48_BITS:012x}"
-        self._prefix = f"{digits[:8]}-{digits[8:]}-7"
+        time_digits = f"{millis & _LOW_48_BITS:012x}"
+        version_7 = f"{0x7000 | self._random.getrandbits(12):04x}"
+        self._prefix = f"{time_digits[:8]}-{time_digits[8:]}-{version_7}-"
+        self._tail = _FIRST_TAIL | self._random.getrandbits(61)
 
     def _restart(self) -> None:
         self._lock = threading.Lock()
@@ -153,6 +153,9 @@ class Ids:
 
 
 _LOW_48_BITS = (1 << 48) - 1
+# The last 64 bits begin with the variant, binary 10.
+_FIRST_TAIL = 0b10 << 62
+_LAST_TAIL = _FIRST_TAIL | (1 << 62) - 1
 
 # One hook for all instances: hooks cannot be unregistered, and tests make thousands of them.
 _forkable: weakref.WeakSet[Ids] = weakref.WeakSet()
