@@ -1,0 +1,234 @@
+"""The settings of one application, resolved once.
+
+Each setting is taken from the first of these that has it: the keyword argument; the environment
+variable `WINDLASS_<NAME>`; the table `[windlass]` of the nearest `windlass.toml`, looked for in
+the working directory and upwards; the default. An argument of None and an empty variable count
+as absent. A value that cannot be right is an error that names the setting and its source.
+"""
+
+import os
+import re
+import reprlib
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self
+
+from windlass.duration import format_duration, parse_duration
+from windlass.errors import BadDuration, BadOption
+
+FILE_NAME: Final = "windlass.toml"
+PREFIX: Final = "WINDLASS_"
+
+DEFAULT_URL: Final = "sqlite:///windlass.db"
+DEFAULT_LEASE: Final = 30.0
+SCHEMES: Final = ("sqlite", "postgresql", "postgres")
+
+LogKind = Literal["console", "json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What an application was told; lengths of time are in seconds.
+
+    >>> settings = Settings.load(environ={"WINDLASS_LEASE": "1m"}, max_attempts=3)
+    >>> settings.lease, settings.renew, settings.max_attempts
+    (60.0, 20.0, 3)
+    """
+
+    url: str = DEFAULT_URL
+    app: str | None = None
+    """Where the application is: `module:name`."""
+    lease: float = DEFAULT_LEASE
+    """How long a worker that falls silent keeps its runs."""
+    renew: float = DEFAULT_LEASE / 3
+    """How often leases are renewed: a third of the lease unless set."""
+    sweep: float = DEFAULT_LEASE / 6
+    """How often dead workers and due runs are looked for: a sixth of the lease unless set."""
+    drain: float = 25.0
+    """How long running handlers may go on after SIGTERM."""
+    max_crashes: int = 3
+    max_attempts: int = 5
+    poll: float = 1.0
+    """How often an idle worker looks for runs without being woken."""
+    concurrency: int = 100
+    """Async handlers at a time in one worker."""
+    threads: int = 10
+    """Sync handlers at a time in one worker."""
+    queues: tuple[str, ...] | None = None
+    """The queues a worker serves; None means all that its jobs name."""
+    tenant: str = "default"
+    payload_limit: int = 1024 * 1024
+    """The most bytes of JSON for an input, a result or a step's value."""
+    log: LogKind = "console"
+    log_level: str = "INFO"
+
+    @classmethod
+    def load(
+        cls,
+        *,
+        environ: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        **options: Any,
+    ) -> Self:
+        """Resolve the settings. Raises BadOption.
+
+        `environ` and `directory` stand for those of the process.
+        """
+        found: dict[str, Any] = {}
+        sources: dict[str, str] = {}
+        for name, value, source in _candidates(
+            options, os.environ if environ is None else environ, directory or Path.cwd()
+        ):
+            if name not in _READERS:
+                raise BadOption(name, f"there is none of that name, but {_KNOWN}", source)
+            if name not in found:
+                found[name] = _read(name, value, source)
+                sources[name] = source
+        lease = found.get("lease", DEFAULT_LEASE)
+        settings = cls(**{"renew": lease / 3, "sweep": lease / 6, **found})
+        _check_relations(settings, sources)
+        return settings
+
+
+def find_file(directory: Path) -> Path | None:
+    """Return the nearest windlass.toml, in the directory or above it."""
+    folders = (directory, *directory.parents)
+    return next((path for path in (f / FILE_NAME for f in folders) if path.is_file()), None)
+
+
+def _candidates(
+    options: Mapping[str, object], environ: Mapping[str, str], directory: Path
+) -> Iterator[tuple[str, object, str]]:
+    """Yield (name, value, source), the strongest source first."""
+    for name, value in options.items():
+        # An unknown name is told even if it is None.
+        if value is not None or name not in _READERS:
+            yield name, value, "argument"
+    for name in _READERS:
+        variable = PREFIX + name.upper()
+        if environ.get(variable, "").strip():
+            yield name, environ[variable].strip(), f"environment variable {variable}"
+    path = find_file(directory)
+    if path is not None:
+        for name, value in _table(path).items():
+            yield name, value, f"file {path}"
+
+
+def _table(path: Path) -> dict[str, object]:
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:  # ValueError: not TOML, or not UTF-8
+        raise BadOption(FILE_NAME, f"it cannot be read: {error}", f"file {path}") from error
+    table = document.get("windlass", {})
+    if not isinstance(table, dict):
+        raise BadOption("windlass", "it must be a table: [windlass]", f"file {path}")
+    return table
+
+
+def _read(name: str, value: object, source: str) -> object:
+    try:
+        return _READERS[name](value)
+    except BadDuration as error:
+        raise BadOption(name, str(error).rstrip("."), source) from error
+    except ValueError as error:
+        # A URL may hold a password.
+        given = "the value given" if name == "url" else reprlib.repr(value)
+        raise BadOption(name, f"{given} is not {error}", source) from None
+
+
+def _check_relations(settings: Settings, sources: Mapping[str, str]) -> None:
+    lease = format_duration(settings.lease)
+    for name, good in {
+        # A renewal that comes when the lease is over comes too late.
+        "renew": settings.renew < settings.lease,
+        "sweep": settings.sweep < settings.lease,
+    }.items():
+        if not good:
+            given = format_duration(getattr(settings, name))
+            why = f"{given} is too long: it must be shorter than the lease, which is {lease}"
+            raise BadOption(name, why, sources.get(name, "default"))
+
+
+def _duration(*, least: float) -> Callable[[object], float]:
+    def read(value: object) -> float:
+        if not isinstance(value, (int, float, str, timedelta)):
+            raise ValueError("a duration such as '30s'")
+        seconds = parse_duration(value)
+        if seconds < least:
+            raise ValueError(f"a duration of at least {format_duration(least)}")
+        return seconds
+
+    return read
+
+
+def _integer(least: int, most: int) -> Callable[[object], int]:
+    allowed = f"a whole number from {least:,} to {most:,}"
+
+    def read(value: object) -> int:
+        if isinstance(value, str) and re.fullmatch(r"[0-9]{1,12}", value):
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise ValueError(allowed)
+        return value
+
+    return read
+
+
+def _matching(pattern: str, allowed: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise ValueError(allowed)
+        return value
+
+    return read
+
+
+def _choice(*allowed: str, fold: Callable[[str], str]) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if not isinstance(value, str) or fold(value) not in allowed:
+            raise ValueError(f"one of {', '.join(allowed)}")
+        return fold(value)
+
+    return read
+
+
+def _queues(value: object) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple, set, frozenset)) or not names:
+        raise ValueError("a list of queues, or their names with commas between")
+    return tuple(_queue(name.strip() if isinstance(name, str) else name) for name in names)
+
+
+_queue = _matching(r"[^\s,\x00-\x1f\x7f-\x9f]{1,100}", "the name of a queue (no spaces or commas)")
+
+_READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
+    {
+        "url": _matching(
+            rf"({'|'.join(SCHEMES)})://[^\x00-\x1f]*",
+            "a URL such as sqlite:///windlass.db or postgresql://…",
+        ),
+        "app": _matching(r"[\w.]+(:[\w.]+)?", "a place such as myapp.jobs:app"),
+        "lease": _duration(least=0.1),
+        "renew": _duration(least=0.01),
+        "sweep": _duration(least=0.01),
+        "drain": _duration(least=0),
+        "max_crashes": _integer(1, 1000),
+        "max_attempts": _integer(1, 1_000_000),
+        "poll": _duration(least=0.01),
+        "concurrency": _integer(1, 100_000),
+        "threads": _integer(1, 10_000),
+        "queues": _queues,
+        "tenant": _matching(
+            r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", "letters, digits, '_', '.' and '-'"
+        ),
+        "payload_limit": _integer(1, 64 * 1024 * 1024),
+        "log": _choice("console", "json", fold=str.lower),
+        "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", fold=str.upper),
+    }
+)
+
+_KNOWN = ", ".join(_READERS)

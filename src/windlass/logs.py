@@ -1,0 +1,182 @@
+"""Logs by the standard library, one event per line.
+
+Within the package every module logs to `logging.getLogger(__name__)`: constant text, with what
+varies in `extra`. As a library, Windlass adds no handler but a NullHandler; only its commands call
+`configure`. Whatever text gets into an event, it cannot start a line of its own: JSON is written
+in ASCII, and the console shows control characters escaped and tracebacks behind a bar.
+"""
+
+import json
+import logging
+import math
+import os
+import re
+import sys
+from collections.abc import Iterator, MutableMapping
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TextIO
+
+LOGGER: Final = "windlass"
+
+FIELDS: Final = ("worker", "run", "job", "tenant", "attempt", "trace", "duration_ms")
+"""The members of an event that come from `extra`, in the order in which they are written."""
+
+# C0, DEL and C1 (NEL and CSI among them), the separators that some readers take for line ends,
+# the marks that reorder text, and lone surrogates, which no stream can encode.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_PLAIN = re.compile(r"[^\s\"=]+")
+
+_COLORS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
+
+_STANDARD = frozenset(
+    logging.LogRecord("", 0, "", 0, "", (), None).__dict__ | {"message": "", "asctime": ""}
+)
+
+logging.getLogger(LOGGER).addHandler(logging.NullHandler())
+
+
+class RunLog(logging.LoggerAdapter[logging.Logger]):
+    """The log of one attempt: every event says which.
+
+    >>> log = RunLog(logging.getLogger("windlass.run"), run="018f…", job="greet", attempt=1)
+    >>> log.info("greeted", extra={"duration_ms": 12})
+    """
+
+    def __init__(
+        self,
+        logger: logging.Logger,
+        *,
+        run: str,
+        job: str,
+        attempt: int,
+        tenant: str = "default",
+        worker: str | None = None,
+        trace: str | None = None,
+    ) -> None:
+        bound = {"run": run, "job": job, "tenant": tenant, "attempt": attempt}
+        optional = {"worker": worker, "trace": trace}
+        super().__init__(logger, bound | {k: v for k, v in optional.items() if v is not None})
+
+    def process(
+        self, msg: object, kwargs: MutableMapping[str, Any]
+    ) -> tuple[object, MutableMapping[str, Any]]:
+        """Add the attempt to the event; its own fields come last, so that they cannot be faked."""
+        return msg, {**kwargs, "extra": {**(kwargs.get("extra") or {}), **(self.extra or {})}}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per event, on one line of ASCII."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the event's line."""
+        event: dict[str, object] = {
+            "timestamp": _timestamp(record),
+            "level": record.levelname,
+            "message": record.getMessage(),
+            "logger": record.name,
+        }
+        event.update(_fields(record))
+        trace = _exception(self, record)
+        if trace:
+            event["exception"] = trace
+        return json.dumps(event, ensure_ascii=True, separators=(",", ":"))
+
+
+class ConsoleFormatter(logging.Formatter):
+    """One line per event for people; the lines of a traceback follow it, behind a bar."""
+
+    def __init__(self, *, color: bool = False) -> None:
+        super().__init__()
+        self._color = color
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the event's line and, where there is an exception, its traceback's."""
+        level = f"{record.levelname:<8}"
+        if self._color:
+            level = f"\x1b[{_COLORS.get(record.levelname, '0')}m{level}\x1b[0m"
+        words = [_timestamp(record), level, escape(record.getMessage())]
+        words += [f"{escape(name)}={_shown(value)}" for name, value in _fields(record).items()]
+        lines = [" ".join(words)]
+        lines += [f"  | {escape(line)}" for line in _exception(self, record).splitlines()]
+        return "\n".join(lines)
+
+
+def configure(
+    kind: Literal["console", "json"] = "console",
+    level: str = "INFO",
+    *,
+    stream: TextIO | None = None,
+) -> logging.Handler:
+    """Send all logs of this process to a stream, by default to standard error.
+
+    For programs, not for libraries. Calling it again replaces what it did before, and nothing
+    else. Colours are used on terminals only, and not where NO_COLOR is set.
+    """
+    target = stream or sys.stderr
+    handler = _Handler(target)
+    handler.setFormatter(
+        JsonFormatter() if kind == "json" else ConsoleFormatter(color=_wants_color(target))
+    )
+    root = logging.getLogger()
+    for old in [old for old in root.handlers if isinstance(old, _Handler)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level)
+    return handler
+
+
+def escape(text: str) -> str:
+    """Return the text on one line, with what could move the cursor or the eye made visible."""
+    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """A class of its own, so that `configure` knows its handler again."""
+
+
+def _wants_color(stream: TextIO) -> bool:
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return not plain and stream.isatty()
+
+
+def _timestamp(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """Return our fields in their order, then whatever else the caller put into `extra`."""
+    given = record.__dict__
+    ours = {name: _plain(given[name]) for name in FIELDS if given.get(name) is not None}
+    return ours | dict(_others(given))
+
+
+def _others(given: dict[str, object]) -> Iterator[tuple[str, object]]:
+    for name, value in given.items():
+        if name not in _STANDARD and name not in FIELDS:
+            yield str(name), _plain(value)
+
+
+def _plain(value: object) -> object:
+    """Return what JSON has a form for; other objects as their text."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return str(value)
+
+
+def _exception(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    parts = []
+    if record.exc_info and record.exc_info[0] is not None:
+        parts.append(formatter.formatException(record.exc_info))
+    if record.stack_info:
+        parts.append(formatter.formatStack(record.stack_info))
+    return "\n".join(parts)
+
+
+def _shown(value: object) -> str:
+    text = escape(str(value))
+    return text if _PLAIN.fullmatch(text) else '"' + text.replace('"', '\\"') + '"'
