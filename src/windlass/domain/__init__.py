@@ -1,0 +1,1 @@
+"""Pure rules of Windlass: no clock, no I/O, no database."""

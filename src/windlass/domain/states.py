@@ -1,0 +1,135 @@
+"""The life of a run: every status, every verb, and which may follow which.
+
+Rule 1: everything that decides a run's next status lives in this file. The stores
+apply what this table says; the CHECK constraints of both schemas, the diagram in the
+docs and the exhaustive tests are made from it.
+
+A *live* run has one position: a timer (``scheduled``), a place in a queue
+(``queued``) or a lease (``running``). A *finished* run has none, only its outcome.
+
+A cancel of a running run does not move it: it is recorded as an *intent*, and the
+worker that holds the lease is told. Terminal outcomes that arrive first win over the
+intent; everything that would have sent the run round again ends it instead
+(:func:`under_intent`).
+"""
+
+from enum import StrEnum
+from types import MappingProxyType
+
+from windlass.errors import IllegalTransition
+
+
+class Status(StrEnum):
+    """What a user sees of a run."""
+
+    SCHEDULED = "scheduled"  # not yet due: a future time, a backoff, a snooze
+    QUEUED = "queued"  # ready, may be claimed now
+    RUNNING = "running"  # a worker holds its lease
+    WAITING = "waiting"  # for a signal or for children
+    PAUSED = "paused"  # an operator stopped it for now
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has its outcome and no position."""
+        return self in FINISHED
+
+
+FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELED})
+
+
+class Failure(StrEnum):
+    """Why a failed run failed."""
+
+    EXHAUSTED = "exhausted"  # max_attempts failures
+    FATAL = "fatal"  # an error that is never retried
+    TIMEOUT = "timeout"  # the last allowed attempt ran out of time
+    CRASHED = "crashed"  # its worker process died max_crashes times
+    EXPIRED = "expired"  # not started before its expiry
+    NONDETERMINISM = "nondeterminism"  # a replay left the recorded path
+
+
+class Intent(StrEnum):
+    """What an operator wants of a running run."""
+
+    CANCEL = "cancel"
+
+
+class Verb(StrEnum):
+    """What can happen to a run."""
+
+    DUE = "due"  # its time has come
+    CLAIM = "claim"  # a worker takes its lease
+    SUCCEED = "succeed"
+    FAIL = "fail"  # for good
+    BACKOFF = "backoff"  # failed, to be tried again later
+    SNOOZE = "snooze"  # the handler asked to be called later
+    RELEASE = "release"  # given back unfinished by a worker that stops
+    REAP = "reap"  # taken back from a dead worker
+    CRASH = "crash"  # taken back once too often
+    STOP = "stop"  # ended on request
+    CANCEL = "cancel"  # an operator asks for the end
+    EXPIRE = "expire"  # waited too long
+    RETRY = "retry"  # an operator reopens it
+
+
+TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingProxyType(
+    {
+        Status.SCHEDULED: MappingProxyType(
+            {
+                Verb.DUE: Status.QUEUED,
+                Verb.CANCEL: Status.CANCELED,
+                Verb.EXPIRE: Status.FAILED,
+            }
+        ),
+        Status.QUEUED: MappingProxyType(
+            {
+                Verb.CLAIM: Status.RUNNING,
+                Verb.CANCEL: Status.CANCELED,
+                Verb.EXPIRE: Status.FAILED,
+            }
+        ),
+        Status.RUNNING: MappingProxyType(
+            {
+                Verb.SUCCEED: Status.SUCCEEDED,
+                Verb.FAIL: Status.FAILED,
+                Verb.BACKOFF: Status.SCHEDULED,
+                Verb.SNOOZE: Status.SCHEDULED,
+                Verb.RELEASE: Status.QUEUED,
+                Verb.REAP: Status.QUEUED,
+                Verb.CRASH: Status.FAILED,
+                Verb.STOP: Status.CANCELED,
+                Verb.CANCEL: Status.RUNNING,  # the intent is recorded, the holder told
+            }
+        ),
+        Status.WAITING: MappingProxyType({}),
+        Status.PAUSED: MappingProxyType({}),
+        Status.SUCCEEDED: MappingProxyType({Verb.RETRY: Status.QUEUED}),  # only once stale
+        Status.FAILED: MappingProxyType({Verb.RETRY: Status.QUEUED}),
+        Status.CANCELED: MappingProxyType({Verb.RETRY: Status.QUEUED}),
+    }
+)
+
+# What would send a run round again; under a cancel intent it ends the run instead.
+_ROUND_AGAIN = frozenset({Verb.BACKOFF, Verb.SNOOZE, Verb.RELEASE, Verb.REAP, Verb.CRASH})
+
+
+def advance(status: Status, verb: Verb, *, run: str = "?", stale: bool = False) -> Status:
+    """The status that follows, or :class:`IllegalTransition`.
+
+    A succeeded run may be retried only once retention has marked it stale: before that,
+    a second success would silently replace the first.
+    """
+    target = TRANSITIONS[status].get(verb)
+    if target is None or (status is Status.SUCCEEDED and not stale):
+        raise IllegalTransition(run=run, status=status, verb=verb)
+    return target
+
+
+def under_intent(verb: Verb, intent: Intent | None) -> Verb:
+    """The verb that applies once an operator's intent is taken into account."""
+    if intent is Intent.CANCEL and verb in _ROUND_AGAIN:
+        return Verb.STOP
+    return verb

@@ -1,0 +1,1 @@
+"""All durable state: one interface, two folders of SQL, one conformance suite."""

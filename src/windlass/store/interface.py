@@ -1,0 +1,264 @@
+"""The store's seam: what every store can do, said once.
+
+**A call is one transaction, described but not yet run.** The methods of
+:class:`Operations` do no I/O; they return a :class:`Call`, and a :class:`Store` runs
+it, blocking (:meth:`Store.run`) or on the loop (:meth:`Store.arun`). So there is one
+description of each operation and two small drivers, instead of two trees of code. The
+seam is internal and free to change; ``tests/conformance`` is its definition.
+
+Positions
+    A live run has exactly one position row, in ``timers`` (scheduled), ``ready``
+    (queued) or ``leases`` (running); a finished run has none, and ``runs.status`` is
+    set. Every move starts by deleting the position row by key: that row is the mutex.
+    The row carries attempt, failures, crash_count, token and seq, and hands them on.
+Fencing
+    ``token`` grows by one at each claim. Whatever a worker writes names (run, token);
+    where the lease is gone or has another token, nothing is written and the worker is
+    told (``lost``). Nothing else decides who may write: no clock, no status.
+Time
+    The store's clock is the only one that is written. Callers send delays, not times,
+    except where the user named an instant.
+Events
+    Every state change appends its event, with the next ``seq`` of its run, in the same
+    transaction.
+Repeats
+    A driver repeats a call whose outcome is unknown (the reply was lost) only if
+    ``repeatable``. Enqueue is repeatable because ids are made by the client; finish
+    because the second try finds no lease, so a repeated finish may report ``lost`` for
+    what it did record: the worker asks no more of it than to forget the run. Claim is
+    not; the leases of a lost reply are given back by the next renewal (``claim_no``).
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from windlass.domain.run import (
+    Backlog,
+    CycleReply,
+    Enqueued,
+    Event,
+    Finish,
+    Held,
+    JobRow,
+    NewRun,
+    RenewReply,
+    RunFilter,
+    RunRecord,
+    SweepReply,
+    Want,
+    WorkerInfo,
+)
+from windlass.domain.run import RunRef as RunRef
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+class Call(Generic[T_co]):
+    """One transaction against a store. Opaque: only the store that made it runs it."""
+
+    __slots__ = ("name", "repeatable")
+
+    def __init__(self, name: str, *, repeatable: bool) -> None:
+        self.name = name
+        self.repeatable = repeatable
+
+
+class Operations(Protocol):
+    """Every operation, by noun. None of these methods touches the database."""
+
+    # -- jobs -----------------------------------------------------------------------
+
+    def sync_jobs(self, jobs: Sequence[JobRow]) -> Call[None]:
+        """Insert or update job rows; rows equal to what is stored are not rewritten."""
+        ...
+
+    def get_job(self, tenant: str, name: str) -> Call[JobRow | None]:
+        """One job row."""
+        ...
+
+    def list_jobs(self, tenant: str) -> Call[Sequence[JobRow]]:
+        """All job rows of a tenant, by name."""
+        ...
+
+    # -- enqueue ----------------------------------------------------------------------
+
+    def enqueue(self, runs: Sequence[NewRun]) -> Call[Sequence[Enqueued]]:
+        """Insert runs, all or none; answers in the order given.
+
+        A known (tenant, id) or an unexpired (tenant, job, key) with the same input
+        answers with the existing run. The same key with other input raises
+        :class:`~windlass.errors.KeyConflict` and writes nothing at all. Two items of one
+        batch may share a key: the second answers with the first.
+        """
+        ...
+
+    # -- workers ----------------------------------------------------------------------
+
+    def register(self, worker: WorkerInfo, lease: float) -> Call[datetime]:
+        """Make the worker known and alive for ``lease`` seconds; returns the store's now."""
+        ...
+
+    def cycle(
+        self, worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
+    ) -> Call[CycleReply]:
+        """Record the ends of attempts, then claim more: one round trip, one transaction.
+
+        Finishes whose lease does not match come back as ``lost``; the others are applied.
+        ``finishes`` may come from any worker's leases: the token decides. Claims only for
+        a worker that is registered and alive, else ``refused`` (finishes still count).
+        ``claim_no`` is stored in the leases made, see :meth:`renew`.
+        """
+        ...
+
+    def renew(
+        self, worker: str, lease: float, held: Sequence[Held], settled: int
+    ) -> Call[RenewReply]:
+        """Keep the worker alive for ``lease`` seconds from now.
+
+        Returns the intents for its runs and those of ``held`` that it no longer holds.
+        Its leases which ``held`` does not name and whose claim_no <= ``settled`` are given
+        back (``run.interrupted``): their claim's reply never arrived. An expired worker
+        that nobody reaped is revived; a reaped one gets ``alive=False``.
+        """
+        ...
+
+    def retire(self, worker: str) -> Call[int]:
+        """Forget a worker that stops; leases it still has are given back. Returns how many."""
+        ...
+
+    def list_workers(self) -> Call[Sequence[WorkerInfo]]:
+        """All workers known, dead ones not yet reaped included."""
+        ...
+
+    # -- services ---------------------------------------------------------------------
+
+    def sweep(
+        self, *, dispatch: bool, expire: bool, reap: bool, max_crashes: int, limit: int
+    ) -> Call[SweepReply]:
+        """Dispatcher, expiry and reaper in one round trip, each only if asked for.
+
+        dispatch: due timers become ready (``run.queued``), oldest first.
+        expire: waiting runs whose expiry passed end failed/expired.
+        reap: the leases of workers whose ``alive_until`` passed, and leases without a
+        worker, go back to their queue with crash_count + 1 (``run.crashed``); at
+        ``max_crashes`` they end failed/crashed; under a cancel intent, canceled.
+        At most ``limit`` runs each.
+        """
+        ...
+
+    def unpublished(self, older_than: float, limit: int) -> Call[Sequence[RunRef]]:
+        """Mark as published, and return, ready runs not published in the last
+        ``older_than`` seconds: those whose message was lost, or never sent."""
+        ...
+
+    # -- control ----------------------------------------------------------------------
+
+    def cancel(self, run: RunRef, reason: str | None) -> Call[RunRecord]:
+        """End a run that has not started (final); ask for the end of a running one.
+
+        Repeating it is harmless. A finished run raises IllegalTransition, except one that
+        is canceled already, which is returned as it is.
+        """
+        ...
+
+    def retry(self, run: RunRef, max_attempts: int | None) -> Call[RunRecord]:
+        """Reopen a failed, canceled or stale run: queued, with a fresh budget.
+
+        Token, attempt and seq go on; failures and crash_count start at zero.
+        """
+        ...
+
+    def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
+        """Take failed runs off the list of dead letters; returns how many were on it."""
+        ...
+
+    def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]:
+        """Record the latest progress of a run under its token; false: the lease is lost."""
+        ...
+
+    # -- reads ------------------------------------------------------------------------
+
+    def get_run(self, run: RunRef) -> Call[RunRecord | None]:
+        """One run with its attempts, in one statement."""
+        ...
+
+    def get_runs(self, tenant: str, ids: Sequence[str]) -> Call[Sequence[RunRecord]]:
+        """Several runs at once; unknown ids are left out."""
+        ...
+
+    def list_runs(self, query: RunFilter) -> Call[Sequence[RunRecord]]:
+        """A page of runs, newest id first."""
+        ...
+
+    def list_events(self, run: RunRef, after: int, limit: int) -> Call[Sequence[Event]]:
+        """A run's events with seq > ``after``, in order."""
+        ...
+
+    def backlog(self, queues: Sequence[str] | None, jobs: Sequence[str] | None) -> Call[Backlog]:
+        """What is left to do, over all tenants."""
+        ...
+
+
+class Wakeups(Protocol):
+    """Hints that there may be something to claim. They may be lost; polling finds all."""
+
+    async def wait(self, timeout: float) -> bool:
+        """Return true when woken, false after ``timeout`` seconds."""
+        ...
+
+    async def close(self) -> None:
+        """Stop listening."""
+        ...
+
+
+class Store(Protocol):
+    """A store: connections, transactions, retries. Opens nothing until first used."""
+
+    @property
+    def operations(self) -> Operations:
+        """Where calls are made."""
+        ...
+
+    def run(self, call: Call[T]) -> T:
+        """Run a call, blocking; usable from any thread and, after a fork, in the child."""
+        ...
+
+    async def arun(self, call: Call[T]) -> T:
+        """Run a call without blocking the loop."""
+        ...
+
+    def notify(self) -> None:
+        """Hint to workers that something became ready; coalesced, never raises."""
+        ...
+
+    async def anotify(self) -> None:
+        """As :meth:`notify`, on the loop."""
+        ...
+
+    async def listen(self) -> Wakeups:
+        """Start receiving hints."""
+        ...
+
+    def migrate(self) -> tuple[int, int]:
+        """Bring the schema up to date; returns the versions before and after."""
+        ...
+
+    def close(self) -> None:
+        """Close what this thread or process opened for the sync face."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close everything."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...

@@ -1,0 +1,1 @@
+"""The PostgreSQL store: every mutation is a function in the database (``sql/postgres``)."""

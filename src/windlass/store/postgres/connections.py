@@ -1,0 +1,209 @@
+"""Connections to PostgreSQL: opened when first needed, none shared across a fork or a loop.
+
+Two small pools, one for each face. Both hand out a connection for one call and take it back;
+both forget what another process, or an event loop that is gone, has opened. A call that gets no
+answer within ``stall`` seconds is given up and its connection closed: a network that swallows
+packets must not hold a worker longer than its lease.
+"""
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from windlass.errors import BadOption
+
+RV = TypeVar("RV")
+
+_MAX_IDLE = 4
+_OWN_PARAMETERS = ("prepare", "listen_url")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where and how to connect, read from the URL.
+
+    ``?prepare=off`` is for transaction poolers that cannot keep prepared statements apart;
+    ``listen_url`` names a direct way to the server where the URL leads through a pooler.
+    """
+
+    conninfo: str
+    listen: str
+    prepare: bool
+    stall: float
+
+    @classmethod
+    def parse(cls, url: str, stall: float) -> "Target":
+        """Split our own parameters off a PostgreSQL URL."""
+        parts = urlsplit(url)
+        pairs = parse_qsl(parts.query, keep_blank_values=True)
+        own = {name: value for name, value in pairs if name in _OWN_PARAMETERS}
+        rest = urlencode([(name, value) for name, value in pairs if name not in _OWN_PARAMETERS])
+        conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, rest, ""))
+        if own.get("prepare", "on") not in ("on", "off"):
+            raise BadOption("prepare", "it must be on or off", "url")
+        return cls(
+            conninfo=_watchful(conninfo, stall),
+            listen=_watchful(own.get("listen_url", conninfo), stall),
+            prepare=own.get("prepare", "on") == "on",
+            stall=stall,
+        )
+
+
+def _watchful(conninfo: str, stall: float) -> str:
+    """Add the settings by which a dead peer is noticed; those in the URL win."""
+    given = conninfo_to_dict(conninfo)
+    settings = {
+        "connect_timeout": max(2, int(stall)),
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": int(stall * 1000),
+    }
+    return make_conninfo(conninfo, **{k: v for k, v in settings.items() if k not in given})
+
+
+class PatientConnection(psycopg.Connection[tuple[object, ...]]):
+    """A connection whose calls give up after ``stall`` seconds without an answer."""
+
+    stall: float | None = None
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        """Wait as psycopg does, but never for ever."""
+        return super().wait(gen, interval, self.stall if timeout is None else timeout)
+
+
+class PatientAsyncConnection(psycopg.AsyncConnection[tuple[object, ...]]):
+    """The asynchronous twin."""
+
+    stall: float | None = None
+
+    async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        """Wait as psycopg does, but never for ever."""
+        return await super().wait(gen, interval, self.stall if timeout is None else timeout)
+
+
+class SyncPool:
+    """Connections of the blocking face: as many as threads call at once."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._idle: list[PatientConnection] = []
+        self._inherited: list[PatientConnection] = []
+
+    @contextmanager
+    def connection(self) -> Iterator[PatientConnection]:
+        """Lend a connection in autocommit mode; a broken one is not taken back."""
+        conn = self._take() or self._open()
+        try:
+            yield conn
+        except BaseException:
+            discard(conn)
+            raise
+        with self._lock:
+            if not conn.closed and len(self._idle) < _MAX_IDLE:
+                self._idle.append(conn)
+                return
+        conn.close()
+
+    def close(self) -> None:
+        """Close what is idle."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for conn in idle:
+            conn.close()
+
+    def _take(self) -> PatientConnection | None:
+        with self._lock:
+            if self._pid != os.getpid():
+                # The sockets are the parent's: even closing them would speak on its behalf. So
+                # they are kept, unused, for as long as this process lives.
+                self._pid = os.getpid()
+                self._inherited, self._idle = self._idle, []
+            while self._idle:
+                conn = self._idle.pop()
+                if not conn.closed:
+                    return conn
+        return None
+
+    def _open(self) -> PatientConnection:
+        conn = PatientConnection.connect(
+            self._target.conninfo,
+            autocommit=True,
+            prepare_threshold=5 if self._target.prepare else None,
+        )
+        conn.stall = self._target.stall
+        return conn
+
+
+class AsyncPool:
+    """Connections of the asynchronous face: at most ``size`` for the loop in use."""
+
+    def __init__(self, target: Target, size: int) -> None:
+        self._target = target
+        self._size = size
+        self._idle: list[PatientAsyncConnection] = []
+        self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self._free = asyncio.Semaphore(size)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[PatientAsyncConnection]:
+        """Lend a connection in autocommit mode; a broken one is not taken back."""
+        self._adopt()
+        async with self._free:
+            conn = self._take() or await self._open()
+            try:
+                yield conn
+            except BaseException:
+                discard(conn)
+                raise
+            if not conn.closed:
+                self._idle.append(conn)
+
+    async def close(self) -> None:
+        """Close what is idle."""
+        idle, self._idle = self._idle, []
+        for conn in idle:
+            await conn.close()
+
+    def _adopt(self) -> None:
+        """Forget the connections of a loop that is gone: they cannot be used on this one."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None or self._loop() is not loop:
+            for conn in self._idle:
+                discard(conn)
+            self._idle = []
+            self._loop = weakref.ref(loop)
+            self._free = asyncio.Semaphore(self._size)
+
+    def _take(self) -> PatientAsyncConnection | None:
+        while self._idle:
+            conn = self._idle.pop()
+            if not conn.closed:
+                return conn
+        return None
+
+    async def _open(self) -> PatientAsyncConnection:
+        conn = await PatientAsyncConnection.connect(
+            self._target.conninfo,
+            autocommit=True,
+            prepare_threshold=5 if self._target.prepare else None,
+        )
+        conn.stall = self._target.stall
+        return conn
+
+
+def discard(conn: PatientConnection | PatientAsyncConnection) -> None:
+    """Drop a connection in an unknown state, without a word to the server."""
+    conn.pgconn.finish()

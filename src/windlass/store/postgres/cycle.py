@@ -1,0 +1,94 @@
+"""The hot path: a worker's round trip, packed for and unpacked from ``windlass.cycle``."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from windlass.domain.outcome import Outcome
+from windlass.domain.run import Claimed, CycleReply, Finish, Held, Mark, Options, Want
+from windlass.store.postgres.literals import json_array, plain_array, text_array
+
+_encode = msgspec.json.Encoder().encode
+_decode_options = msgspec.json.Decoder(Options).decode
+
+
+def pack_cycle(
+    worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
+) -> tuple[object, ...]:
+    """The arguments of ``windlass.cycle``: successes as arrays, the rest as JSON."""
+    done = [f for f in finishes if f.outcome is Outcome.SUCCEEDED]
+    others = [f for f in finishes if f.outcome is not Outcome.SUCCEEDED]
+    return (
+        worker,
+        claim_no,
+        *_pack_successes(done),
+        _encode(others).decode() if others else None,
+        *_pack_want(want),
+    )
+
+
+def _pack_successes(done: Sequence[Finish]) -> tuple[object, ...]:
+    if not done:
+        return (None, None, None, None)
+    return (
+        text_array([f.tenant for f in done]),
+        plain_array([f.id for f in done]),
+        plain_array([f.token for f in done]),
+        json_array([f.result for f in done]),
+    )
+
+
+def _pack_want(want: Want | None) -> tuple[object, ...]:
+    if want is None:
+        return (0, "{}", None, None, None, None, None)
+    refs = want.ids
+    return (
+        want.limit,
+        text_array(want.jobs),
+        None if want.queues is None else text_array(want.queues),
+        _encode(want.after).decode() if want.after else None,
+        want.window,
+        None if refs is None else text_array([r.tenant for r in refs]),
+        None if refs is None else plain_array([r.id for r in refs]),
+    )
+
+
+def unpack_cycle(rows: Sequence[tuple[Any, ...]]) -> CycleReply:
+    """Sort the rows of ``windlass.cycle`` by what they say they are."""
+    now: datetime | None = None
+    lost: list[Held] = []
+    claimed: list[Claimed] = []
+    marks: dict[str, Mark] = {}
+    refused = False
+    for row in rows:
+        kind, tenant, run, job, queue, token = row[:6]
+        if kind == "run":
+            claimed.append(
+                Claimed(
+                    tenant=tenant,
+                    id=run,
+                    job=job,
+                    queue=queue,
+                    token=token,
+                    attempt=row[6],
+                    failures=row[7],
+                    crash_count=row[8],
+                    input=msgspec.Raw(row[9].encode()),
+                    options=None if row[10] is None else _decode_options(row[10]),
+                    trace=row[11],
+                )
+            )
+            # Rows of a queue come in claim order: the last one stands.
+            marks[queue] = Mark(row[12], row[13], run)
+        elif kind == "lost":
+            lost.append(Held(tenant, run, token))
+        elif kind == "refused":
+            refused = True
+        else:
+            now = row[14]
+    assert now is not None, "windlass.cycle always tells the time"
+    return CycleReply(
+        now=now, lost=tuple(lost), claimed=tuple(claimed), marks=marks, refused=refused
+    )

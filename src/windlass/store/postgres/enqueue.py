@@ -1,0 +1,86 @@
+"""Enqueue, packed for and unpacked from ``windlass.enqueue`` and ``windlass.enqueue_many``."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from windlass.domain.run import Enqueued, NewRun
+from windlass.domain.states import Status
+from windlass.store.postgres.literals import text_array
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Existing(msgspec.Struct):
+    id: str
+    run: str
+
+
+class _Reply(msgspec.Struct):
+    now: datetime
+    existing: list[_Existing] | None = None
+
+
+def pack_one(run: NewRun) -> tuple[object, ...]:
+    """The arguments of ``windlass.enqueue``."""
+    return (
+        run.job,
+        bytes(run.input).decode(),
+        run.id,
+        run.tenant,
+        run.queue,
+        run.priority,
+        run.delay,
+        run.at,
+        run.key,
+        run.key_ttl,
+        text_array(run.tags) if run.tags else None,
+        run.expires_in,
+        run.expires_at,
+        None if run.options is None else _encode(run.options).decode(),
+        run.job_version,
+        run.trace,
+    )
+
+
+def unpack_one(rows: Sequence[tuple[Any, ...]]) -> Sequence[Enqueued]:
+    """The row of ``windlass.enqueue``."""
+    run, created, status, created_at, scheduled_for = rows[0]
+    return [
+        Enqueued(
+            id=run,
+            created=created,
+            status=Status(status),
+            created_at=created_at,
+            scheduled_for=scheduled_for,
+        )
+    ]
+
+
+def pack_batch(runs: Sequence[NewRun]) -> tuple[object, ...]:
+    """The arguments of ``windlass.enqueue_many``."""
+    return (_encode(runs).decode(), any(run.key is not None for run in runs))
+
+
+def unpack_batch(runs: Sequence[NewRun], text: str) -> Sequence[Enqueued]:
+    """The answers to a batch, in its order; the function names only those that made no run."""
+    reply = msgspec.json.decode(text, type=_Reply)
+    existing = {item.id: item.run for item in reply.existing or ()}
+    return [_answer(run, existing.get(run.id), reply.now) for run in runs]
+
+
+def _answer(run: NewRun, existing: str | None, now: datetime) -> Enqueued:
+    due = now
+    if run.at is not None:
+        due = max(now, run.at)
+    elif run.delay:
+        due = now + timedelta(seconds=run.delay)
+    return Enqueued(
+        id=existing or run.id,
+        created=existing is None,
+        status=Status.SCHEDULED if due > now else Status.QUEUED,
+        created_at=now,
+        scheduled_for=due,
+    )

@@ -1,0 +1,79 @@
+"""What a database error means, and whether to try again: the only retry loop's judgement.
+
+- A private SQLSTATE is an answer: it becomes the error it stands for.
+- A deadlock or a serialisation failure undid the whole call: it is repeated, always.
+- A lost connection leaves the outcome unknown: the call is repeated only if it is repeatable.
+- Everything else is a bug or a misconfiguration, and is told as it is.
+"""
+
+import msgspec
+import psycopg
+from psycopg import errors as pg
+
+from windlass.errors import (
+    SQLSTATES,
+    SchemaMismatch,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    WindlassError,
+)
+from windlass.sources import Sources
+from windlass.store.interface import Call
+
+_UNDONE = (pg.SerializationFailure, pg.DeadlockDetected)
+_FULL = (pg.DiskFull, pg.OutOfMemory)
+# The schema, a function or a table is not there: an older schema, or none at all.
+_NO_SCHEMA = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction)
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+_MOST_TRIES = 100
+
+
+class Patience:
+    """Judges the errors of one call, and says how long to wait before the next try."""
+
+    def __init__(self, call: Call[object], sources: Sources, limit: float, expected: int) -> None:
+        self._call = call
+        self._sources = sources
+        self._deadline = sources.clock.monotonic() + limit
+        self._pause = _FIRST_PAUSE
+        self._tries = 0
+        self._expected = expected
+
+    def after(self, error: psycopg.Error) -> float:
+        """Return the seconds to wait before trying again, or raise what the error means."""
+        self._tries += 1
+        again = isinstance(error, _UNDONE) or (is_outage(error) and self._call.repeatable)
+        late = self._sources.clock.monotonic() > self._deadline or self._tries >= _MOST_TRIES
+        if not again or late:
+            raise self._meaning(error) from error
+        pause = self._pause * (0.5 + self._sources.jitter() / 2)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        return pause
+
+    def _meaning(self, error: psycopg.Error) -> WindlassError:
+        known = SQLSTATES.get(error.sqlstate or "")
+        if known is not None:
+            return known(*msgspec.json.decode(error.diag.message_detail or "[]"))
+        if is_outage(error):
+            return StoreUnavailable(f"PostgreSQL cannot be reached: {one_line(error)}")
+        if isinstance(error, _FULL):
+            return StoreFull(f"PostgreSQL has no room: {one_line(error)}")
+        if isinstance(error, _NO_SCHEMA):
+            return SchemaMismatch(None, self._expected)
+        return StoreError(f"PostgreSQL refused {self._call.name}: {one_line(error)}")
+
+
+def is_outage(error: psycopg.Error) -> bool:
+    """Whether the connection, and not the statement, is at fault."""
+    if error.sqlstate is None:
+        # psycopg's own: refused, reset, timed out, closed under our hands.
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    # 08 connection exception, 57P0x shutdown or crash, 53300 too many connections
+    return error.sqlstate[:2] == "08" or error.sqlstate[:4] == "57P0" or error.sqlstate == "53300"
+
+
+def one_line(error: BaseException) -> str:
+    """An error's text on one line."""
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,70 @@
+"""Wake-ups by LISTEN and NOTIFY: hints without data, so losing one costs a poll, no more.
+
+A task holds a connection of its own. While it cannot listen (no direct way to the server, a
+pooler that does not pass notifications on, the server is down) it tries again now and then, and
+the workers poll.
+"""
+
+import asyncio
+import contextlib
+import logging
+
+import psycopg
+
+from windlass.store.postgres.connections import Target
+from windlass.store.postgres.failures import one_line
+from windlass.store.queries import load_queries
+
+log = logging.getLogger(__name__)
+
+_PAUSE = 2.0
+
+
+class PostgresWakeups:
+    """An event that NOTIFY, or this process itself, sets."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._sql = load_queries("postgres")
+        self._event = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._listen())
+        self.listening = asyncio.Event()
+
+    async def wait(self, timeout: float) -> bool:
+        """Return true when woken, false after ``timeout`` seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        woken = self._event.is_set()
+        self._event.clear()
+        return woken
+
+    def wake(self) -> None:
+        """Wake from within the process, from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop has just closed
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(
+                    self._target.listen, autocommit=True
+                ) as conn:
+                    await conn.execute(self._sql["listen"])
+                    self.listening.set()
+                    # What became ready before we listened was not told to us.
+                    self._event.set()
+                    async for _ in conn.notifies():
+                        self._event.set()
+            except psycopg.Error as error:
+                log.debug("not listening, polling instead", extra={"error": one_line(error)})
+            finally:
+                self.listening.clear()
+            await asyncio.sleep(_PAUSE)

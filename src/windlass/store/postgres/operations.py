@@ -1,0 +1,238 @@
+"""Each operation as one statement: a call of a function, and how its rows are read."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from windlass.domain.run import (
+    Backlog,
+    CycleReply,
+    Enqueued,
+    Event,
+    Finish,
+    Held,
+    JobRow,
+    NewRun,
+    RenewReply,
+    RunFilter,
+    RunRecord,
+    RunRef,
+    SweepReply,
+    Want,
+    WorkerInfo,
+)
+from windlass.store.interface import Call
+from windlass.store.postgres.cycle import pack_cycle, unpack_cycle
+from windlass.store.postgres.enqueue import pack_batch, pack_one, unpack_batch, unpack_one
+from windlass.store.postgres.literals import plain_array, text_array
+from windlass.store.queries import load_queries
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Statement(Call[T]):
+    """One statement, in a transaction of its own, and how to read its rows."""
+
+    __slots__ = ("parameters", "read", "sql")
+
+    def __init__(
+        self,
+        name: str,
+        sql: str,
+        parameters: tuple[object, ...],
+        read: Callable[[Sequence[Row]], T],
+        *,
+        repeatable: bool = True,
+    ) -> None:
+        super().__init__(name, repeatable=repeatable)
+        self.sql = sql
+        self.parameters = parameters
+        self.read = read
+
+
+class PostgresOperations:
+    """The operations of ``store.interface``, on PostgreSQL."""
+
+    def __init__(self) -> None:
+        self._sql = load_queries("postgres")
+
+    def sync_jobs(self, jobs: Sequence[JobRow]) -> Call[None]:
+        """Insert or update job rows."""
+        return self._call("sync_jobs", (_encode(jobs).decode(),), _nothing)
+
+    def get_job(self, tenant: str, name: str) -> Call[JobRow | None]:
+        """One job row."""
+        return self._call("list_jobs", (tenant, name, name), lambda rows: _first(rows, JobRow))
+
+    def list_jobs(self, tenant: str) -> Call[Sequence[JobRow]]:
+        """All job rows of a tenant."""
+        return self._call("list_jobs", (tenant, None, None), lambda rows: _all(rows, JobRow))
+
+    def enqueue(self, runs: Sequence[NewRun]) -> Call[Sequence[Enqueued]]:
+        """Insert runs; one alone takes the shorter way."""
+        if len(runs) == 1:
+            return self._call("enqueue", pack_one(runs[0]), unpack_one)
+        return self._call(
+            "enqueue_many", pack_batch(runs), lambda rows: unpack_batch(runs, rows[0][0])
+        )
+
+    def register(self, worker: WorkerInfo, lease: float) -> Call[datetime]:
+        """Make a worker known."""
+        parameters = (
+            worker.id,
+            lease,
+            worker.host,
+            worker.pid,
+            worker.version,
+            None if worker.queues is None else text_array(worker.queues),
+            text_array(worker.jobs),
+            worker.seats,
+        )
+        return self._call("register", parameters, _value)
+
+    def cycle(
+        self, worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
+    ) -> Call[CycleReply]:
+        """Finish and claim in one round trip."""
+        parameters = pack_cycle(worker, claim_no, finishes, want)
+        return self._call("cycle", parameters, unpack_cycle, repeatable=want is None)
+
+    def renew(
+        self, worker: str, lease: float, held: Sequence[Held], settled: int
+    ) -> Call[RenewReply]:
+        """Keep a worker alive."""
+        parameters = (
+            worker,
+            lease,
+            text_array([h.tenant for h in held]),
+            plain_array([h.id for h in held]),
+            plain_array([h.token for h in held]),
+            settled,
+        )
+        return self._call("renew", parameters, lambda rows: _only(rows, RenewReply))
+
+    def retire(self, worker: str) -> Call[int]:
+        """Forget a worker that stops."""
+        return self._call("retire", (worker,), _value)
+
+    def list_workers(self) -> Call[Sequence[WorkerInfo]]:
+        """All workers known."""
+        return self._call("list_workers", (), lambda rows: _all(rows, WorkerInfo))
+
+    def sweep(
+        self, *, dispatch: bool, expire: bool, reap: bool, max_crashes: int, limit: int
+    ) -> Call[SweepReply]:
+        """Dispatcher, expiry and reaper."""
+        parameters = (dispatch, expire, reap, max_crashes, limit)
+        return self._call("sweep", parameters, lambda rows: _only(rows, SweepReply))
+
+    def unpublished(self, older_than: float, limit: int) -> Call[Sequence[RunRef]]:
+        """Ready runs whose message has to be sent again."""
+        return self._call(
+            "unpublished", (older_than, limit), lambda rows: [RunRef(*row) for row in rows]
+        )
+
+    def cancel(self, run: RunRef, reason: str | None) -> Call[RunRecord]:
+        """End a run, or ask for its end."""
+        return self._call(
+            "cancel", (run.tenant, run.id, reason), lambda rows: _only(rows, RunRecord)
+        )
+
+    def retry(self, run: RunRef, max_attempts: int | None) -> Call[RunRecord]:
+        """Reopen a run. Not repeatable: the second try would find it queued and refuse."""
+        return self._call(
+            "retry",
+            (run.tenant, run.id, max_attempts),
+            lambda rows: _only(rows, RunRecord),
+            repeatable=False,
+        )
+
+    def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
+        """Take failed runs off the dead letters."""
+        return self._call("discard", (tenant, plain_array(runs)), _value)
+
+    def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]:
+        """Record the latest progress."""
+        return self._call("progress", (held.tenant, held.id, held.token, fraction, message), _value)
+
+    def get_run(self, run: RunRef) -> Call[RunRecord | None]:
+        """One run."""
+        return self._call(
+            "get_runs", (run.tenant, plain_array([run.id])), lambda rows: _first(rows, RunRecord)
+        )
+
+    def get_runs(self, tenant: str, ids: Sequence[str]) -> Call[Sequence[RunRecord]]:
+        """Several runs."""
+        return self._call(
+            "get_runs", (tenant, plain_array(ids)), lambda rows: _all(rows, RunRecord)
+        )
+
+    def list_runs(self, query: RunFilter) -> Call[Sequence[RunRecord]]:
+        """A page of runs."""
+        parameters = (
+            query.tenant,
+            query.status,
+            query.job,
+            query.queue,
+            query.tag,
+            query.failure,
+            query.dead,
+            query.created_from,
+            query.created_to,
+            query.before,
+            query.limit,
+        )
+        return self._call("list_runs", parameters, lambda rows: _all(rows, RunRecord))
+
+    def list_events(self, run: RunRef, after: int, limit: int) -> Call[Sequence[Event]]:
+        """A run's events."""
+        return self._call(
+            "list_events", (run.tenant, run.id, after, limit), lambda rows: _all(rows, Event)
+        )
+
+    def backlog(self, queues: Sequence[str] | None, jobs: Sequence[str] | None) -> Call[Backlog]:
+        """What is left to do."""
+        parameters = (
+            None if queues is None else text_array(queues),
+            None if jobs is None else text_array(jobs),
+        )
+        return self._call("backlog", parameters, lambda rows: _only(rows, Backlog))
+
+    def _call(
+        self,
+        name: str,
+        parameters: tuple[object, ...],
+        read: Callable[[Sequence[Row]], T],
+        *,
+        repeatable: bool = True,
+    ) -> Call[T]:
+        return Statement(name, self._sql[name], parameters, read, repeatable=repeatable)
+
+
+def _nothing(rows: Sequence[Row]) -> None:
+    return None
+
+
+def _value(rows: Sequence[Row]) -> Any:
+    return rows[0][0]
+
+
+def _only(rows: Sequence[Row], kind: type[T]) -> T:
+    return _parse(rows[0][0], kind)
+
+
+def _first(rows: Sequence[Row], kind: type[T]) -> T | None:
+    return _parse(rows[0][0], kind) if rows else None
+
+
+def _all(rows: Sequence[Row], kind: type[T]) -> Sequence[T]:
+    return [_parse(row[0], kind) for row in rows]
+
+
+def _parse(text: str, kind: type[T]) -> T:
+    return msgspec.json.decode(text, type=kind)

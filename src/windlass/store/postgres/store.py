@@ -1,0 +1,189 @@
+"""The PostgreSQL store: two drivers for the same statements, and one judgement of errors."""
+
+import asyncio
+import time
+import weakref
+from types import TracebackType
+from typing import Self, TypeVar, cast
+
+import psycopg
+
+from windlass.errors import StoreUnavailable
+from windlass.sources import Clock, Sources, SystemClock
+from windlass.store.interface import Call, Operations, Wakeups
+from windlass.store.postgres import migrate
+from windlass.store.postgres.connections import (
+    AsyncPool,
+    PatientAsyncConnection,
+    PatientConnection,
+    SyncPool,
+    Target,
+)
+from windlass.store.postgres.failures import Patience, one_line
+from windlass.store.postgres.listen import PostgresWakeups
+from windlass.store.postgres.operations import PostgresOperations, Row, Statement
+from windlass.store.queries import load_queries
+
+T = TypeVar("T")
+
+_POOL_SIZE = 8
+_NOTIFY_EVERY = 0.02
+
+
+class PostgresStore:
+    """All durable state, in the schema ``windlass`` of a PostgreSQL database.
+
+    ``stall``: seconds without an answer after which a call is given up. ``patience``: seconds
+    for which a call that can be repeated is tried again while the server cannot be reached.
+    """
+
+    def __init__(
+        self, url: str, *, sources: Sources, stall: float = 10.0, patience: float = 10.0
+    ) -> None:
+        self._target = Target.parse(url, stall)
+        self._sources = sources
+        self._patience = patience
+        self._operations = PostgresOperations()
+        self._sql = load_queries("postgres")
+        self._sync = SyncPool(self._target)
+        self._async = AsyncPool(self._target, _POOL_SIZE)
+        self._expected = migrate.expected_version()
+        self._checked = False
+        self._listeners: weakref.WeakSet[PostgresWakeups] = weakref.WeakSet()
+        self._next_notify = 0.0
+        # Tests run on a clock of their own; the database must tell the same time.
+        self._fake: Clock | None = None if isinstance(sources.clock, SystemClock) else sources.clock
+
+    @property
+    def operations(self) -> Operations:
+        """Where calls are made."""
+        return self._operations
+
+    def run(self, call: Call[T]) -> T:
+        """Run a call, blocking."""
+        patience = Patience(call, self._sources, self._patience, self._expected)
+        while True:
+            try:
+                with self._sync.connection() as conn:
+                    self._check(conn)
+                    return self._execute(conn, cast("Statement[T]", call))
+            except psycopg.Error as error:
+                pause = patience.after(error)
+            time.sleep(pause)
+
+    async def arun(self, call: Call[T]) -> T:
+        """Run a call on the loop."""
+        patience = Patience(call, self._sources, self._patience, self._expected)
+        while True:
+            try:
+                async with self._async.connection() as conn:
+                    await self._acheck(conn)
+                    return await self._aexecute(conn, cast("Statement[T]", call))
+            except psycopg.Error as error:
+                pause = patience.after(error)
+            await asyncio.sleep(pause)
+
+    def notify(self) -> None:
+        """Hint to workers; at most once in a while, and a failure is no matter."""
+        self._wake_here()
+        if self._may_notify():
+            try:
+                with self._sync.connection() as conn:
+                    conn.execute(self._sql["notify"])
+            except psycopg.Error:
+                return
+
+    async def anotify(self) -> None:
+        """As :meth:`notify`, on the loop."""
+        self._wake_here()
+        if self._may_notify():
+            try:
+                async with self._async.connection() as conn:
+                    await conn.execute(self._sql["notify"])
+            except psycopg.Error:
+                return
+
+    async def listen(self) -> Wakeups:
+        """Start receiving hints."""
+        wakeups = PostgresWakeups(self._target)
+        self._listeners.add(wakeups)
+        return wakeups
+
+    def migrate(self) -> tuple[int, int]:
+        """Bring the schema up to date."""
+        try:
+            # Not a pooled connection: a migration may take longer than a call may stall.
+            with psycopg.connect(self._target.conninfo, autocommit=True) as conn:
+                return migrate.migrate(conn)
+        except psycopg.OperationalError as error:
+            raise StoreUnavailable(f"PostgreSQL cannot be reached: {one_line(error)}") from error
+
+    def close(self) -> None:
+        """Close the connections of the blocking face."""
+        self._sync.close()
+
+    async def aclose(self) -> None:
+        """Close everything."""
+        for wakeups in list(self._listeners):
+            await wakeups.close()
+        await self._async.close()
+        self._sync.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _execute(self, conn: PatientConnection, call: Statement[T]) -> T:
+        prepare = True if self._target.prepare else None
+        if self._fake is None:
+            return call.read(conn.execute(call.sql, call.parameters, prepare=prepare).fetchall())
+        with conn.transaction():
+            conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
+            return call.read(conn.execute(call.sql, call.parameters).fetchall())
+
+    async def _aexecute(self, conn: PatientAsyncConnection, call: Statement[T]) -> T:
+        prepare = True if self._target.prepare else None
+        if self._fake is None:
+            cursor = await conn.execute(call.sql, call.parameters, prepare=prepare)
+            return call.read(await cursor.fetchall())
+        async with conn.transaction():
+            await conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
+            cursor = await conn.execute(call.sql, call.parameters)
+            return call.read(await cursor.fetchall())
+
+    def _check(self, conn: PatientConnection) -> None:
+        """Once per store: is this the schema that we know?"""
+        if not self._checked:
+            migrate.check(migrate.stored_version(conn))
+            self._checked = True
+
+    async def _acheck(self, conn: PatientAsyncConnection) -> None:
+        if not self._checked:
+            migrate.check(await self._stored_version(conn))
+            self._checked = True
+
+    async def _stored_version(self, conn: PatientAsyncConnection) -> int:
+        exists: Row | None = await (await conn.execute(self._sql["schema_exists"])).fetchone()
+        if exists is None or not exists[0]:
+            return 0
+        found: Row | None = await (await conn.execute(self._sql["schema_version"])).fetchone()
+        return int(found[0]) if found else 0
+
+    def _may_notify(self) -> bool:
+        """Coalesce: a worker that was woken looks again after 25 ms by itself."""
+        now = time.monotonic()
+        if now < self._next_notify:
+            return False
+        self._next_notify = now + _NOTIFY_EVERY
+        return True
+
+    def _wake_here(self) -> None:
+        for wakeups in list(self._listeners):
+            wakeups.wake()

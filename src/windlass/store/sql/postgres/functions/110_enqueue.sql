@@ -1,0 +1,103 @@
+-- Enqueue one run: plain arguments, no session settings, so that it can be called through
+-- anybody's connection, inside the caller's own transaction.
+--   select * from windlass.enqueue('send_welcome', '{"user_id": 7}');
+-- Repeating a call with the same id or the same key makes no second run (created = false).
+create or replace function windlass.enqueue(
+  p_job text,
+  p_input json default '{}',
+  p_id uuid default null,
+  p_tenant text default 'default',
+  p_queue text default null,          -- null: as the job's definition says
+  p_priority integer default null,
+  p_delay double precision default null,
+  p_at timestamptz default null,
+  p_key text default null,
+  p_key_ttl double precision default null,
+  p_tags text[] default null,
+  p_expires_in double precision default null,
+  p_expires_at timestamptz default null,
+  p_options json default null,
+  p_job_version text default null,
+  p_trace text default null,
+  out id uuid, out created boolean, out status text,
+  out created_at timestamptz, out scheduled_for timestamptz
+)
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := windlass.now();
+  v_due timestamptz := v_now;
+  v_expires timestamptz := p_expires_at;
+  v_queue text := p_queue;
+  v_priority integer := p_priority;
+  v_owner uuid;
+begin
+  if v_queue is null or v_priority is null then
+    select coalesce(v_queue, j.queue), coalesce(v_priority, j.priority)
+      into v_queue, v_priority
+      from windlass.jobs j where j.tenant = p_tenant and j.name = p_job;
+    if not found then
+      raise exception 'there is no job %', p_job
+        using errcode = 'WL006', detail = json_build_array(p_job)::text;
+    end if;
+  end if;
+  if octet_length(p_input::text) > 1048576 then
+    raise exception 'input of % bytes is over the limit of 1048576', octet_length(p_input::text)
+      using errcode = 'WL007',
+            detail = json_build_array('input', octet_length(p_input::text), 1048576)::text;
+  end if;
+  if p_delay < 0 or p_key_ttl < 0 or p_expires_in < 0 then
+    raise exception 'delay, key_ttl and expires_in must not be negative'
+      using errcode = 'WL005',
+            detail = json_build_array(p_job, 'takes no negative delay, key_ttl or expires_in')::text;
+  end if;
+  id := coalesce(p_id, windlass.uuid7());
+  if p_at is not null then
+    v_due := greatest(v_now, p_at);
+  elsif p_delay is not null then
+    v_due := v_now + make_interval(secs => p_delay);
+  end if;
+  if p_expires_in is not null then
+    v_expires := v_now + make_interval(secs => p_expires_in);
+  end if;
+  created := false;
+  created_at := v_now;
+  scheduled_for := v_due;
+  status := case when v_due > v_now then 'scheduled' else 'queued' end;
+  if p_key is not null then
+    v_owner := windlass.take_key(p_tenant, p_job, p_key, id, p_input, p_key_ttl, v_now);
+    if v_owner <> id then
+      id := v_owner;
+      return;
+    end if;
+  end if;
+
+  insert into windlass.runs (tenant, id, job, job_version, queue, priority, input, options, key,
+                             tags, trace, created_at, scheduled_for, expires_at)
+  values (p_tenant, id, p_job, p_job_version, v_queue, v_priority, p_input, p_options, p_key,
+          p_tags, p_trace, v_now, v_due, v_expires)
+  on conflict do nothing;
+  if not found then
+    return;
+  end if;
+  created := true;
+  if v_due > v_now then
+    insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
+                                 attempt, failures, crash_count, token, seq, expires_at)
+    values (p_tenant, id, p_job, v_queue, -v_priority, v_due, 'delay', 0, 0, 0, 0, 1, v_expires);
+  else
+    insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
+                                attempt, failures, crash_count, token, seq, expires_at)
+    values (p_tenant, id, p_job, v_queue, -v_priority, v_now, 0, 0, 0, 0, 1, v_expires);
+  end if;
+  insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+  values (p_tenant, id, 1, 'run.enqueued', v_now, 0,
+          case when v_due > v_now then '{"why": "delay"}'::json end);
+  if p_tags is not null then
+    insert into windlass.run_tags (tenant, tag, id)
+    select p_tenant, t.tag, id from (select distinct unnest(p_tags) as tag) t;
+  end if;
+end
+$$;

@@ -1,0 +1,91 @@
+-- Enqueue a batch, all or none. Items carry the names of windlass.enqueue's arguments, less
+-- the p_, with id, queue, priority and tenant given. Returns {"now": …, "existing":
+-- [{"id": given, "run": owner}, …]} for the items that made no run.
+-- p_keyed = false promises that no item has a key, and saves a pass over the batch.
+create or replace function windlass.enqueue_many(p_runs json, p_keyed boolean default true)
+returns json
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  v_now timestamptz := windlass.now();
+  v_item record;
+  v_owner uuid;
+  v_passed uuid[] := '{}';   -- given ids that make no run, because …
+  v_owners uuid[] := '{}';   -- … these have their key
+  v_fresh uuid[];
+  v_existing json;
+begin
+  if p_keyed then
+    for v_item in
+      select x.id, coalesce(x.tenant, 'default') as tenant, x.job, x.key, x.key_ttl, x.input
+        from json_to_recordset(p_runs)
+             as x(id uuid, tenant text, job text, key text, key_ttl double precision, input json)
+       where x.key is not null
+       order by coalesce(x.tenant, 'default'), x.job, x.key, x.id
+    loop
+      v_owner := windlass.take_key(v_item.tenant, v_item.job, v_item.key, v_item.id,
+                                   v_item.input, v_item.key_ttl, v_now);
+      if v_owner <> v_item.id then
+        v_passed := v_passed || v_item.id;
+        v_owners := v_owners || v_owner;
+      end if;
+    end loop;
+  end if;
+
+  with item as (
+    select coalesce(x.tenant, 'default') as tenant, x.id, x.job, x.job_version, x.queue,
+           coalesce(x.priority, 0) as priority, x.input, x.options, x.key, x.tags, x.trace,
+           case when x.at is not null then greatest(v_now, x.at)
+                when x.delay is not null then v_now + make_interval(secs => x.delay)
+                else v_now end as due,
+           case when x.expires_in is not null then v_now + make_interval(secs => x.expires_in)
+                else x.expires_at end as expires_at
+      from json_to_recordset(p_runs)
+           as x(tenant text, id uuid, job text, job_version text, queue text, priority integer,
+                input json, options json, key text, tags text[], trace text,
+                at timestamptz, delay double precision,
+                expires_in double precision, expires_at timestamptz)
+     where v_passed = '{}' or not x.id = any (v_passed)
+  ), fresh as (
+    insert into windlass.runs (tenant, id, job, job_version, queue, priority, input, options, key,
+                               tags, trace, created_at, scheduled_for, expires_at)
+    select i.tenant, i.id, i.job, i.job_version, i.queue, i.priority, i.input, i.options, i.key,
+           i.tags, i.trace, v_now, i.due, i.expires_at
+      from item i
+    on conflict do nothing
+    returning tenant, id, job, queue, priority, tags, scheduled_for, expires_at
+  ), made_ready as (
+    insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
+                                attempt, failures, crash_count, token, seq, expires_at)
+    select f.tenant, f.id, f.job, f.queue, -f.priority, v_now, 0, 0, 0, 0, 1, f.expires_at
+      from fresh f where f.scheduled_for <= v_now
+  ), made_timers as (
+    insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
+                                 attempt, failures, crash_count, token, seq, expires_at)
+    select f.tenant, f.id, f.job, f.queue, -f.priority, f.scheduled_for, 'delay',
+           0, 0, 0, 0, 1, f.expires_at
+      from fresh f where f.scheduled_for > v_now
+  ), tagged as (
+    insert into windlass.run_tags (tenant, tag, id)
+    select distinct f.tenant, t.tag, f.id
+      from fresh f cross join lateral unnest(f.tags) as t(tag)
+     where f.tags is not null
+  ), logged as (
+    insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+    select f.tenant, f.id, 1, 'run.enqueued', v_now, 0,
+           case when f.scheduled_for > v_now then '{"why": "delay"}'::json end
+      from fresh f
+  )
+  select coalesce(array_agg(f.id), '{}') into v_fresh from fresh f;
+
+  if cardinality(v_fresh) < json_array_length(p_runs) then
+    select json_agg(json_build_object('id', x.id, 'run', coalesce(o.owner, x.id)))
+      into v_existing
+      from json_to_recordset(p_runs) as x(id uuid)
+      left join unnest(v_passed, v_owners) as o(given, owner) on o.given = x.id
+     where not x.id = any (v_fresh);
+  end if;
+  return json_build_object('now', v_now, 'existing', v_existing);
+end
+$$;

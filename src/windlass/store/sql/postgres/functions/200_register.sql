@@ -1,0 +1,20 @@
+-- Make a worker known, alive for p_lease seconds. Returns the store's now.
+create or replace function windlass.register(
+  p_worker text, p_lease double precision, p_host text default '', p_pid integer default 0,
+  p_version text default '', p_queues text[] default null, p_jobs text[] default '{}',
+  p_seats integer default 1
+) returns timestamptz
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  v_now timestamptz := windlass.now();
+begin
+  insert into windlass.workers (id, host, pid, version, queues, jobs, seats,
+                                started_at, alive_until)
+  values (p_worker, p_host, p_pid, p_version, p_queues, p_jobs, p_seats,
+          v_now, v_now + make_interval(secs => p_lease))
+  on conflict (id) do update set alive_until = excluded.alive_until;
+  return v_now;
+end
+$$;

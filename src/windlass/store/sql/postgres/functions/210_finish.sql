@@ -1,0 +1,113 @@
+-- Record the ends of attempts. Items: tenant, id, token, outcome (succeeded, retry, failed,
+-- snoozed, canceled, released), and as they apply delay, failure, result, error, counts,
+-- timed_out. An item counts only under the lease's token; the others are returned.
+--
+-- Under a cancel intent, what would send the run round again ends it canceled; outcomes that
+-- end it anyway stand (domain/states.py: under_intent).
+create or replace function windlass.finish(p_finishes json)
+returns table (tenant text, id uuid, token bigint)
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+-- One lookup by key per row, whatever the statistics said when the plan was made: leases
+-- and runs change size by orders of magnitude between two visits of autovacuum.
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := windlass.now();
+  v_gone integer;
+begin
+  with item as materialized (
+    select x.*
+      from json_to_recordset(p_finishes)
+           as x(tenant text, id uuid, token bigint, outcome text, delay double precision,
+                failure text, result json, error json, counts boolean, timed_out boolean)
+     order by x.tenant, x.id
+  ), gone as (
+    delete from windlass.leases l using item i
+     where l.tenant = i.tenant and l.id = i.id and l.token = i.token
+    returning l.tenant, l.id, l.job, l.queue, l.rank, l.worker, l.started_at, l.attempt,
+              l.failures + coalesce(i.counts, false)::integer as failures,
+              l.crash_count, l.token, l.seq + 1 as seq, l.expires_at,
+              i.outcome as told, i.delay, i.failure, i.result, i.error, i.timed_out,
+              coalesce(l.reason, i.error ->> 'message') as reason,
+              case when l.intent = 'cancel' and i.outcome in ('retry', 'snoozed', 'released')
+                   then 'canceled' else i.outcome end as outcome
+  ), ended as (
+    update windlass.runs r
+       set status = g.outcome,
+           failure = case when g.outcome = 'failed' then coalesce(g.failure, 'fatal') end,
+           result = g.result,
+           error = case when g.outcome = 'failed' then g.error end,
+           reason = case when g.outcome = 'canceled' then g.reason end,
+           attempt = g.attempt, failures = g.failures, crash_count = g.crash_count,
+           token = g.token, seq = g.seq, started_at = g.started_at, finished_at = v_now
+      from gone g
+     where r.tenant = g.tenant and r.id = g.id
+       and g.outcome in ('succeeded', 'failed', 'canceled')
+  ), attempted as (
+    insert into windlass.attempts (tenant, run, attempt, token, worker, outcome,
+                                   started_at, finished_at, error)
+    select g.tenant, g.id, g.attempt, g.token, g.worker,
+           case when g.timed_out then 'timeout'
+                when g.told = 'retry' then 'failed'
+                when g.told = 'released' then 'interrupted'
+                else g.told end,
+           g.started_at, v_now, g.error
+      from gone g
+  ), logged as (
+    insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+    select g.tenant, g.id, g.seq,
+           case g.outcome when 'succeeded' then 'run.succeeded'
+                          when 'retry' then 'run.retrying'
+                          when 'failed' then 'run.failed'
+                          when 'snoozed' then 'run.snoozed'
+                          when 'released' then 'run.interrupted'
+                          when 'canceled' then 'run.canceled' end,
+           v_now, g.attempt,
+           case when g.outcome in ('retry', 'snoozed')
+                then json_build_object('delay', coalesce(g.delay, 0))
+                when g.outcome = 'failed'
+                then json_build_object('failure', coalesce(g.failure, 'fatal'))
+                when g.outcome = 'canceled' and g.reason is not null
+                then json_build_object('reason', g.reason) end
+      from gone g
+  ), later as (
+    insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
+                                 attempt, failures, crash_count, token, seq, expires_at)
+    select g.tenant, g.id, g.job, g.queue, g.rank, v_now + make_interval(secs => g.delay),
+           case g.outcome when 'retry' then 'backoff' else 'snooze' end,
+           g.attempt, g.failures, g.crash_count, g.token, g.seq, g.expires_at
+      from gone g
+     where g.outcome in ('retry', 'snoozed') and g.delay > 0
+  ), again as (
+    insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
+                                attempt, failures, crash_count, token, seq, expires_at)
+    select g.tenant, g.id, g.job, g.queue, g.rank, v_now,
+           g.attempt, g.failures, g.crash_count, g.token, g.seq, g.expires_at
+      from gone g
+     where g.outcome = 'released'
+        or (g.outcome in ('retry', 'snoozed') and coalesce(g.delay, 0) <= 0)
+  ), dead as (
+    insert into windlass.failures (tenant, id, job, queue, status, failure,
+                                   error_type, fingerprint, at)
+    select g.tenant, g.id, g.job, g.queue, g.outcome,
+           case when g.outcome = 'failed' then coalesce(g.failure, 'fatal') end,
+           g.error ->> 'type', g.error ->> 'fingerprint', v_now
+      from gone g
+     where g.outcome in ('failed', 'canceled')
+  )
+  select count(*) into v_gone from gone;
+
+  if v_gone < json_array_length(p_finishes) then
+    return query
+      select x.tenant, x.id, x.token
+        from json_to_recordset(p_finishes) as x(tenant text, id uuid, token bigint)
+       where not exists (select 1 from windlass.attempts a
+                          where a.tenant = x.tenant and a.run = x.id and a.token = x.token
+                            and a.finished_at = v_now);
+  end if;
+end
+$$;

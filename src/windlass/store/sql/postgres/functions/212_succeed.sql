@@ -1,0 +1,56 @@
+-- Record successes, the usual end, by parallel arrays: the same as windlass.finish with
+-- outcome 'succeeded', at a third of the cost. p_results may be null (no run has a result).
+-- Returns the items whose lease was not held under that token.
+create or replace function windlass.succeed(
+  p_tenants text[], p_ids uuid[], p_tokens bigint[], p_results json[] default null
+) returns table (tenant text, id uuid, token bigint)
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+-- One lookup by key per row, whatever the statistics said when the plan was made: leases
+-- and runs change size by orders of magnitude between two visits of autovacuum.
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := windlass.now();
+  v_gone integer;
+begin
+  with item as materialized (
+    select x.tenant, x.id, x.token, x.result
+      from unnest(p_tenants, p_ids, p_tokens, p_results) as x(tenant, id, token, result)
+     order by x.tenant, x.id
+  ), gone as (
+    delete from windlass.leases l using item i
+     where l.tenant = i.tenant and l.id = i.id and l.token = i.token
+    returning l.tenant, l.id, l.worker, l.started_at, l.attempt, l.failures, l.crash_count,
+              l.token, l.seq + 1 as seq, i.result
+  ), ended as (
+    update windlass.runs r
+       set status = 'succeeded', result = g.result, attempt = g.attempt,
+           failures = g.failures, crash_count = g.crash_count, token = g.token, seq = g.seq,
+           started_at = g.started_at, finished_at = v_now
+      from gone g
+     where r.tenant = g.tenant and r.id = g.id
+  ), attempted as (
+    insert into windlass.attempts (tenant, run, attempt, token, worker, outcome,
+                                   started_at, finished_at)
+    select g.tenant, g.id, g.attempt, g.token, g.worker, 'succeeded', g.started_at, v_now
+      from gone g
+  ), logged as (
+    insert into windlass.events (tenant, subject, seq, type, at, attempt)
+    select g.tenant, g.id, g.seq, 'run.succeeded', v_now, g.attempt from gone g
+  )
+  select count(*) into v_gone from gone;
+
+  if v_gone < cardinality(p_ids) then
+    return query
+      select x.tenant, x.id, x.token
+        from unnest(p_tenants, p_ids, p_tokens) as x(tenant, id, token)
+       where not exists (select 1 from windlass.attempts a
+                          where a.tenant = x.tenant and a.run = x.id and a.token = x.token
+                            and a.finished_at = v_now);
+  end if;
+end
+$$;

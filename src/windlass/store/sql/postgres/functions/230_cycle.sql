@@ -1,0 +1,60 @@
+-- A worker's whole round trip: record what ended, then take more. Successes come as arrays
+-- (see windlass.succeed), other ends as JSON (see windlass.finish); p_limit 0 claims nothing;
+-- p_run_ids claims exactly these runs (see windlass.claim_ids) instead of the queues' heads.
+-- Each row returned says what it is:
+--   now      started_at is the store's clock
+--   lost     (tenant, id, token) of an end that was not recorded: the lease is another's
+--   refused  nothing was claimed: this worker is dead to the store and must register anew
+--   run      a run that the worker now holds, as from windlass.claim
+create or replace function windlass.cycle(
+  p_worker text, p_claim_no bigint,
+  p_tenants text[], p_ids uuid[], p_tokens bigint[], p_results json[],
+  p_others json,
+  p_limit integer, p_jobs text[], p_queues text[] default null,
+  p_after json default null, p_window integer default null,
+  p_run_tenants text[] default null, p_run_ids uuid[] default null
+) returns table (
+  kind text, tenant text, id uuid, job text, queue text, token bigint, attempt integer,
+  failures integer, crash_count integer, input json, options json, trace text, rank integer,
+  ready_at timestamptz, started_at timestamptz
+)
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  kind := 'now';
+  started_at := windlass.now();
+  return next;
+  if p_ids is not null then
+    return query
+      select 'lost', s.tenant, s.id, null::text, null::text, s.token, null::integer,
+             null::integer, null::integer, null::json, null::json, null::text, null::integer,
+             null::timestamptz, null::timestamptz
+        from windlass.succeed(p_tenants, p_ids, p_tokens, p_results) s;
+  end if;
+  if p_others is not null then
+    return query
+      select 'lost', s.tenant, s.id, null::text, null::text, s.token, null::integer,
+             null::integer, null::integer, null::json, null::json, null::text, null::integer,
+             null::timestamptz, null::timestamptz
+        from windlass.finish(p_others) s;
+  end if;
+  if p_limit > 0 then
+    perform 1 from windlass.workers w
+      where w.id = p_worker and w.alive_until > started_at for key share;
+    if found and p_run_ids is not null then
+      return query
+        select 'run', c.* from windlass.claim_ids(p_worker, p_claim_no, p_limit, p_jobs,
+                                                  p_queues, p_run_tenants, p_run_ids) c;
+    elsif found then
+      return query
+        select 'run', c.* from windlass.claim(p_worker, p_claim_no, p_limit, p_jobs, p_queues,
+                                              p_after, p_window) c;
+    else
+      kind := 'refused';
+      return next;
+    end if;
+  end if;
+end
+$$;

@@ -1,0 +1,29 @@
+-- Give leases of a worker back to their queues, each attempt marked interrupted; under a
+-- cancel intent the run ends canceled. Leases that somebody is just finishing are left alone.
+-- p_claim_no: only leases of claims up to this number; p_keep: never these runs.
+create or replace function windlass.give_back(
+  p_worker text, p_claim_no bigint, p_keep_tenants text[], p_keep_ids uuid[]
+) returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  v_items json;
+  v_lost integer;
+begin
+  select json_agg(json_build_object('tenant', l.tenant, 'id', l.id, 'token', l.token,
+                                    'outcome', 'released'))
+    into v_items
+    from (select l.tenant, l.id, l.token
+            from windlass.leases l
+           where l.worker = p_worker and l.claim_no <= p_claim_no
+             and not exists (select 1 from unnest(p_keep_tenants, p_keep_ids) as k(tenant, id)
+                              where k.tenant = l.tenant and k.id = l.id)
+             for update of l skip locked) l;
+  if v_items is null then
+    return 0;
+  end if;
+  select count(*) into v_lost from windlass.finish(v_items);
+  return json_array_length(v_items) - v_lost;
+end
+$$;

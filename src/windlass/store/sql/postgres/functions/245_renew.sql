@@ -1,0 +1,39 @@
+-- Keep a worker alive for p_lease seconds from now. Returns {"now", "alive", "orders": [intents
+-- for its runs], "lost": [runs it named but does not hold], "released": n}.
+-- Leases it does not name, of claims numbered up to p_settled, are given back: their claim's
+-- reply never arrived. A worker whose lease ran out but whom nobody reaped is revived.
+create or replace function windlass.renew(
+  p_worker text, p_lease double precision,
+  p_tenants text[] default '{}', p_ids uuid[] default '{}', p_tokens bigint[] default '{}',
+  p_settled bigint default 0
+) returns json
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  v_now timestamptz := windlass.now();
+  v_released integer;
+  v_orders json;
+  v_lost json;
+begin
+  update windlass.workers w
+     set alive_until = greatest(w.alive_until, v_now + make_interval(secs => p_lease))
+   where w.id = p_worker;
+  if not found then
+    return json_build_object('now', v_now, 'alive', false);
+  end if;
+  v_released := windlass.give_back(p_worker, p_settled, p_tenants, p_ids);
+  select json_agg(json_build_object('tenant', l.tenant, 'id', l.id, 'token', l.token,
+                                    'intent', l.intent, 'reason', l.reason))
+    into v_orders
+    from windlass.leases l
+   where l.worker = p_worker and l.intent is not null;
+  select json_agg(json_build_object('tenant', h.tenant, 'id', h.id, 'token', h.token))
+    into v_lost
+    from unnest(p_tenants, p_ids, p_tokens) as h(tenant, id, token)
+   where not exists (select 1 from windlass.leases l
+                      where l.tenant = h.tenant and l.id = h.id and l.token = h.token);
+  return json_build_object('now', v_now, 'alive', true, 'orders', v_orders, 'lost', v_lost,
+                           'released', v_released);
+end
+$$;

@@ -1,0 +1,32 @@
+-- Timers whose time has come become ready, oldest first, at most p_limit.
+create or replace function windlass.dispatch(p_limit integer default 500)
+returns table (tenant text, id uuid)
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := windlass.now();
+begin
+  return query
+    with due as materialized (
+      select t.ctid as place from windlass.timers t
+       where t.due_at <= v_now
+       order by t.due_at limit p_limit for update skip locked
+    ), moved as (
+      delete from windlass.timers t where t.ctid = any (array (select d.place from due d))
+      returning t.tenant, t.id, t.job, t.queue, t.rank, t.attempt, t.failures, t.crash_count,
+                t.token, t.seq + 1 as seq, t.expires_at
+    ), placed as (
+      insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
+                                  attempt, failures, crash_count, token, seq, expires_at)
+      select m.tenant, m.id, m.job, m.queue, m.rank, v_now,
+             m.attempt, m.failures, m.crash_count, m.token, m.seq, m.expires_at
+        from moved m
+    ), logged as (
+      insert into windlass.events (tenant, subject, seq, type, at, attempt)
+      select m.tenant, m.id, m.seq, 'run.queued', v_now, m.attempt from moved m
+    )
+    select m.tenant, m.id from moved m;
+end
+$$;

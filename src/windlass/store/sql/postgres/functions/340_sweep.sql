@@ -1,0 +1,39 @@
+-- Dispatcher, expiry and reaper in one round trip, each only if asked for. Returns {"now",
+-- "dispatched": [{"tenant", "id"}, …], "expired", "reaped", "crashed", "workers", "next_due",
+-- "more"}.
+create or replace function windlass.sweep(
+  p_dispatch boolean default true, p_expire boolean default true, p_reap boolean default true,
+  p_max_crashes integer default 3, p_limit integer default 500
+) returns json
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  v_dispatched json;
+  v_expired integer := 0;
+  v_reap json;
+  v_due timestamptz;
+  v_taken integer;
+begin
+  if p_expire then
+    v_expired := windlass.expire(p_limit);
+  end if;
+  if p_reap then
+    v_reap := windlass.reap(p_max_crashes, p_limit);
+  end if;
+  if p_dispatch then
+    select json_agg(json_build_object('tenant', d.tenant, 'id', d.id)) into v_dispatched
+      from windlass.dispatch(p_limit) d;
+    select t.due_at into v_due from windlass.timers t order by t.due_at limit 1;
+  end if;
+  v_taken := coalesce((v_reap ->> 'reaped')::integer, 0)
+             + coalesce((v_reap ->> 'crashed')::integer, 0);
+  return json_build_object(
+    'now', windlass.now(), 'dispatched', v_dispatched, 'expired', v_expired,
+    'reaped', coalesce((v_reap ->> 'reaped')::integer, 0),
+    'crashed', coalesce((v_reap ->> 'crashed')::integer, 0),
+    'workers', v_reap -> 'workers', 'next_due', v_due,
+    'more', coalesce(json_array_length(v_dispatched), 0) >= p_limit
+            or v_expired >= p_limit or v_taken >= p_limit);
+end
+$$;

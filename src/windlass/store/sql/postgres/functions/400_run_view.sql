@@ -1,0 +1,42 @@
+-- One run as a user sees it: its record, its position, its attempts, in one row. Meant for
+-- reading by (tenant, id); a listing finds its ids elsewhere first and never filters this.
+create or replace view windlass.run_view with (security_invoker = true) as
+select r.tenant, r.id, r.job, r.queue,
+       coalesce(r.status,
+                case when q.id is not null then 'queued'
+                     when l.id is not null then 'running'
+                     else 'scheduled' end) as status,
+       r.priority,
+       coalesce(q.attempt, l.attempt, t.attempt, r.attempt, 0) as attempt,
+       coalesce(q.failures, l.failures, t.failures, r.failures, 0) as failures,
+       coalesce(q.crash_count, l.crash_count, t.crash_count, r.crash_count, 0) as crash_count,
+       coalesce(q.token, l.token, t.token, r.token, 0) as token,
+       r.created_at, r.scheduled_for,
+       coalesce((select e.at from windlass.events e
+                  where e.tenant = r.tenant and e.subject = r.id
+                  order by e.seq desc limit 1), r.created_at) as updated_at,
+       r.input, r.key, coalesce(r.tags, '{}') as tags, r.options, r.trace,
+       r.result, r.error, r.failure,
+       l.intent, coalesce(l.reason, r.reason) as reason,
+       t.why as waiting_for, t.due_at,
+       r.expires_at,
+       coalesce(l.started_at, r.started_at, a.started_at) as started_at,
+       r.finished_at, r.stale_at, f.discarded_at,
+       coalesce(l.worker, a.worker) as worker,
+       p.fraction as progress, p.message as progress_message,
+       coalesce(a.attempts, '[]') as attempts
+  from windlass.runs r
+  left join windlass.ready q on q.tenant = r.tenant and q.id = r.id
+  left join windlass.leases l on l.tenant = r.tenant and l.id = r.id
+  left join windlass.timers t on t.tenant = r.tenant and t.id = r.id
+  left join windlass.failures f on f.tenant = r.tenant and f.id = r.id
+  left join windlass.progress p on p.tenant = r.tenant and p.id = r.id
+  left join lateral (
+    select json_agg(json_build_object(
+             'attempt', x.attempt, 'token', x.token, 'worker', x.worker, 'outcome', x.outcome,
+             'started_at', x.started_at, 'finished_at', x.finished_at, 'error', x.error)
+             order by x.attempt) as attempts,
+           (array_agg(x.worker order by x.attempt desc))[1] as worker,
+           (array_agg(x.started_at order by x.attempt desc))[1] as started_at
+      from windlass.attempts x
+     where x.tenant = r.tenant and x.run = r.id) a on true;

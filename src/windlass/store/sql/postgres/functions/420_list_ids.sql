@@ -1,0 +1,96 @@
+-- The ids of one page of a listing, newest first. One query per kind of listing: live
+-- statuses from their position table, failed and canceled from failures, succeeded by
+-- walking the records backwards.
+create or replace function windlass.list_ids(
+  p_tenant text, p_status text default null, p_job text default null, p_queue text default null,
+  p_tag text default null, p_failure text default null, p_dead boolean default false,
+  p_created_from timestamptz default null, p_created_to timestamptz default null,
+  p_before uuid default null, p_limit integer default 50
+) returns setof uuid
+language plpgsql stable security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  -- Ids begin with their maker's clock. A day of slack for clocks that are off; created_at,
+  -- the store's clock, decides.
+  v_low uuid := coalesce(windlass.id_at(p_created_from - interval '1 day'),
+                         '00000000-0000-0000-0000-000000000000');
+  v_high uuid := least(coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'),
+                       coalesce(windlass.id_at(p_created_to + interval '1 day'),
+                                'ffffffff-ffff-ffff-ffff-ffffffffffff'));
+begin
+  if p_tag is not null then
+    return query
+      select g.id from windlass.run_tags g
+        join windlass.run_view v on v.tenant = g.tenant and v.id = g.id
+       where g.tenant = p_tenant and g.tag = p_tag and g.id < v_high and g.id >= v_low
+         and (p_status is null or v.status = p_status)
+         and (p_job is null or v.job = p_job) and (p_queue is null or v.queue = p_queue)
+         and (p_failure is null or v.failure = p_failure)
+         and (not p_dead or (v.status = 'failed' and v.discarded_at is null))
+         and (p_created_from is null or v.created_at >= p_created_from)
+         and (p_created_to is null or v.created_at < p_created_to)
+       order by g.id desc limit p_limit;
+  elsif p_dead or p_status in ('failed', 'canceled') or p_failure is not null then
+    return query
+      select f.id from windlass.failures f
+        join windlass.runs r on r.tenant = f.tenant and r.id = f.id
+       where f.tenant = p_tenant
+         and f.status = case when p_dead or p_failure is not null then 'failed'
+                             else p_status end
+         and (p_status is null or f.status = p_status)
+         and f.id < v_high and f.id >= v_low
+         and (not p_dead or f.discarded_at is null)
+         and (p_failure is null or f.failure = p_failure)
+         and (p_job is null or f.job = p_job) and (p_queue is null or f.queue = p_queue)
+         and (p_created_from is null or r.created_at >= p_created_from)
+         and (p_created_to is null or r.created_at < p_created_to)
+       order by f.id desc limit p_limit;
+  elsif p_status = 'queued' then
+    return query
+      select q.id from windlass.ready q
+        join windlass.runs r on r.tenant = q.tenant and r.id = q.id
+       where q.tenant = p_tenant and q.id < v_high and q.id >= v_low
+         and (p_job is null or q.job = p_job) and (p_queue is null or q.queue = p_queue)
+         and (p_created_from is null or r.created_at >= p_created_from)
+         and (p_created_to is null or r.created_at < p_created_to)
+       order by q.id desc limit p_limit;
+  elsif p_status = 'scheduled' then
+    return query
+      select t.id from windlass.timers t
+        join windlass.runs r on r.tenant = t.tenant and r.id = t.id
+       where t.tenant = p_tenant and t.id < v_high and t.id >= v_low
+         and (p_job is null or t.job = p_job) and (p_queue is null or t.queue = p_queue)
+         and (p_created_from is null or r.created_at >= p_created_from)
+         and (p_created_to is null or r.created_at < p_created_to)
+       order by t.id desc limit p_limit;
+  elsif p_status = 'running' then
+    return query
+      select l.id from windlass.leases l
+        join windlass.runs r on r.tenant = l.tenant and r.id = l.id
+       where l.tenant = p_tenant and l.id < v_high and l.id >= v_low
+         and (p_job is null or l.job = p_job) and (p_queue is null or l.queue = p_queue)
+         and (p_created_from is null or r.created_at >= p_created_from)
+         and (p_created_to is null or r.created_at < p_created_to)
+       order by l.id desc limit p_limit;
+  elsif p_job is not null then
+    return query
+      select r.id from windlass.runs r
+       where r.tenant = p_tenant and r.job = p_job and r.id < v_high and r.id >= v_low
+         and (p_status is null or r.status = p_status)
+         and (p_queue is null or r.queue = p_queue)
+         and (p_created_from is null or r.created_at >= p_created_from)
+         and (p_created_to is null or r.created_at < p_created_to)
+       order by r.id desc limit p_limit;
+  else
+    return query
+      select r.id from windlass.runs r
+       where r.tenant = p_tenant and r.id < v_high and r.id >= v_low
+         and (p_status is null or r.status = p_status)
+         and (p_queue is null or r.queue = p_queue)
+         and (p_created_from is null or r.created_at >= p_created_from)
+         and (p_created_to is null or r.created_at < p_created_to)
+       order by r.id desc limit p_limit;
+  end if;
+end
+$$;

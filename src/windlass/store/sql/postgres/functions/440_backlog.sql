@@ -1,0 +1,27 @@
+-- What is left to do for some queues and jobs (null: all), over all tenants; each count stops
+-- at p_most, so that the answer costs the same whatever the backlog.
+create or replace function windlass.backlog(
+  p_queues text[] default null, p_jobs text[] default null, p_most integer default 100000,
+  out ready integer, out running integer, out retrying integer, out scheduled integer,
+  out oldest_ready_at timestamptz
+)
+language plpgsql stable security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  select count(*), min(x.ready_at) into ready, oldest_ready_at
+    from (select r.ready_at from windlass.ready r
+           where (p_queues is null or r.queue = any (p_queues))
+             and (p_jobs is null or r.job = any (p_jobs)) limit p_most) x;
+  select count(*) into running
+    from (select 1 from windlass.leases l
+           where (p_queues is null or l.queue = any (p_queues))
+             and (p_jobs is null or l.job = any (p_jobs)) limit p_most) x;
+  select count(*) filter (where x.why = 'backoff'), count(*) filter (where x.why <> 'backoff')
+    into retrying, scheduled
+    from (select t.why from windlass.timers t
+           where (p_queues is null or t.queue = any (p_queues))
+             and (p_jobs is null or t.job = any (p_jobs)) limit p_most) x;
+end
+$$;

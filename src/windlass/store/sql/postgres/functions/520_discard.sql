@@ -1,0 +1,28 @@
+-- Take failed runs off the list of dead letters. Returns how many were on it.
+create or replace function windlass.discard(p_tenant text, p_ids uuid[]) returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  v_now timestamptz := windlass.now();
+  v_count integer;
+begin
+  -- The record first, as retry does: its row is the mutex between the two.
+  with letter as (
+    update windlass.runs r set seq = r.seq + 1
+      from windlass.failures f
+     where f.tenant = p_tenant and f.id = any (p_ids) and f.status = 'failed'
+       and f.discarded_at is null
+       and r.tenant = f.tenant and r.id = f.id and r.status = 'failed'
+    returning r.id, r.seq, r.attempt
+  ), marked as (
+    update windlass.failures f set discarded_at = v_now from letter l
+     where f.tenant = p_tenant and f.id = l.id
+  ), logged as (
+    insert into windlass.events (tenant, subject, seq, type, at, attempt)
+    select p_tenant, l.id, l.seq, 'run.discarded', v_now, l.attempt from letter l
+  )
+  select count(*) into v_count from letter;
+  return v_count;
+end
+$$;

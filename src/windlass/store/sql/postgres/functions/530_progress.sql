@@ -1,0 +1,20 @@
+-- The latest progress of a run, under its token. False: the lease is lost, nothing was written.
+create or replace function windlass.progress(
+  p_tenant text, p_id uuid, p_token bigint, p_fraction double precision, p_message text
+) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  perform 1 from windlass.leases l
+    where l.tenant = p_tenant and l.id = p_id and l.token = p_token for key share;
+  if not found then
+    return false;
+  end if;
+  insert into windlass.progress (tenant, id, fraction, message, at)
+  values (p_tenant, p_id, p_fraction, p_message, windlass.now())
+  on conflict (tenant, id) do update
+    set fraction = excluded.fraction, message = excluded.message, at = excluded.at;
+  return true;
+end
+$$;

@@ -1,0 +1,31 @@
+-- Store job definitions, so that other processes and languages can enqueue by name. Rows that
+-- say what is stored already are not rewritten.
+create or replace function windlass.sync_jobs(p_jobs json) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  insert into windlass.jobs as j (tenant, name, queue, priority, max_attempts, timeout, retry,
+                                  parameters, default_input, version, updated_at)
+  select coalesce(x.tenant, 'default'), x.name, x.queue, coalesce(x.priority, 0),
+         coalesce(x.max_attempts, 5), x.timeout, coalesce(x.retry, '{}'), x.parameters,
+         x.default_input, x.version, windlass.now()
+    from json_to_recordset(p_jobs)
+         as x(tenant text, name text, queue text, priority integer, max_attempts integer,
+              timeout double precision, retry json, parameters json, default_input json,
+              version text)
+   order by 1, 2
+  on conflict (tenant, name) do update
+    set queue = excluded.queue, priority = excluded.priority,
+        max_attempts = excluded.max_attempts, timeout = excluded.timeout,
+        retry = excluded.retry, parameters = excluded.parameters,
+        default_input = excluded.default_input, version = excluded.version,
+        updated_at = excluded.updated_at
+    where (j.queue, j.priority, j.max_attempts, j.timeout, j.retry::text, j.parameters::text,
+           j.default_input::text, j.version)
+          is distinct from
+          (excluded.queue, excluded.priority, excluded.max_attempts, excluded.timeout,
+           excluded.retry::text, excluded.parameters::text, excluded.default_input::text,
+           excluded.version);
+end
+$$;

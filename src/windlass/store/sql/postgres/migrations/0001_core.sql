@@ -1,0 +1,202 @@
+-- The core: jobs, runs, their positions, leases, history.
+--
+-- A live run has exactly one row in timers, ready or leases; a finished run has none,
+-- and runs.status is set. Completion changes no indexed column of runs and finds room in
+-- the page (fillfactor), so it is a HOT update. The position tables are small and churn:
+-- vacuum visits them early and often. They have no foreign keys; the functions keep them
+-- right, and the history checker of the fault tests proves it.
+
+create schema if not exists windlass;
+
+create table windlass.jobs (
+  tenant        text not null,
+  name          text not null,
+  queue         text not null,
+  priority      integer not null default 0,
+  max_attempts  integer not null default 5,
+  timeout       double precision,
+  retry         json not null default '{}',
+  parameters    json,
+  default_input json,
+  version       text,
+  updated_at    timestamptz not null,
+  primary key (tenant, name)
+);
+
+create table windlass.runs (
+  tenant        text not null,
+  id            uuid not null,
+  job           text not null,
+  job_version   text,
+  queue         text not null,
+  priority      integer not null,
+  input         json not null,
+  options       json,
+  key           text,
+  tags          text[],
+  trace         text,
+  created_at    timestamptz not null,
+  scheduled_for timestamptz not null,
+  expires_at    timestamptz,
+  -- written at the end; null while the run is live
+  status        text check (status in ('succeeded', 'failed', 'canceled')),
+  failure       text check (failure in
+                  ('exhausted', 'fatal', 'timeout', 'crashed', 'expired', 'nondeterminism')),
+  result        json,
+  error         json,
+  reason        text,
+  attempt       integer,
+  failures      integer,
+  crash_count   integer,
+  token         bigint,
+  seq           integer,
+  started_at    timestamptz,
+  finished_at   timestamptz,
+  stale_at      timestamptz,
+  primary key (tenant, id),
+  check ((status is null) = (finished_at is null)),
+  check ((status = 'failed') = (failure is not null) or status is null)
+) with (fillfactor = 50, autovacuum_vacuum_insert_scale_factor = 0.2);
+
+create index runs_by_job on windlass.runs (tenant, job, id);
+
+create table windlass.timers (
+  tenant      text not null,
+  id          uuid not null,
+  job         text not null,
+  queue       text not null,
+  rank        integer not null,
+  due_at      timestamptz not null,
+  why         text not null check (why in ('delay', 'backoff', 'snooze')),
+  attempt     integer not null,
+  failures    integer not null,
+  crash_count integer not null,
+  token       bigint not null,
+  seq         integer not null,
+  expires_at  timestamptz,
+  primary key (tenant, id)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
+
+create index timers_by_due on windlass.timers (due_at);
+create index timers_by_expiry on windlass.timers (expires_at) where expires_at is not null;
+
+create table windlass.ready (
+  tenant       text not null,
+  id           uuid not null,
+  job          text not null,
+  queue        text not null,
+  rank         integer not null,  -- minus the priority: smaller is more urgent
+  ready_at     timestamptz not null,
+  attempt      integer not null,
+  failures     integer not null,
+  crash_count  integer not null,
+  token        bigint not null,
+  seq          integer not null,
+  expires_at   timestamptz,
+  published_at timestamptz,
+  primary key (tenant, id)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create index ready_to_claim on windlass.ready (queue, rank, ready_at, id);
+create index ready_by_expiry on windlass.ready (expires_at) where expires_at is not null;
+
+create table windlass.leases (
+  tenant      text not null,
+  id          uuid not null,
+  job         text not null,
+  queue       text not null,
+  rank        integer not null,
+  worker      text not null,
+  claim_no    bigint not null,
+  started_at  timestamptz not null,
+  attempt     integer not null,
+  failures    integer not null,
+  crash_count integer not null,
+  token       bigint not null,
+  seq         integer not null,
+  expires_at  timestamptz,
+  intent      text check (intent in ('cancel')),
+  reason      text,
+  primary key (tenant, id)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+create index leases_by_worker on windlass.leases (worker);
+
+create table windlass.workers (
+  id          text primary key,
+  host        text not null,
+  pid         integer not null,
+  version     text not null,
+  queues      text[],
+  jobs        text[] not null,
+  seats       integer not null,
+  started_at  timestamptz not null,
+  alive_until timestamptz not null
+) with (fillfactor = 50);
+
+create table windlass.attempts (
+  tenant      text not null,
+  run         uuid not null,
+  attempt     integer not null,
+  token       bigint not null,
+  worker      text not null,
+  outcome     text not null check (outcome in ('succeeded', 'failed', 'timeout', 'snoozed',
+                                               'canceled', 'interrupted', 'crashed')),
+  started_at  timestamptz not null,
+  finished_at timestamptz not null,
+  error       json,
+  primary key (tenant, run, attempt)
+);
+
+create table windlass.events (
+  tenant  text not null,
+  subject uuid not null,
+  seq     integer not null,
+  type    text not null,
+  at      timestamptz not null,
+  attempt integer not null,
+  data    json,
+  primary key (tenant, subject, seq)
+);
+
+create table windlass.failures (
+  tenant       text not null,
+  id           uuid not null,
+  job          text not null,
+  queue        text not null,
+  status       text not null check (status in ('failed', 'canceled')),
+  failure      text,
+  error_type   text,
+  fingerprint  text,
+  at           timestamptz not null,
+  discarded_at timestamptz,
+  primary key (tenant, id)
+);
+
+create index failures_by_status on windlass.failures (tenant, status, id);
+
+create table windlass.run_keys (
+  tenant     text not null,
+  job        text not null,
+  key        text not null,
+  run        uuid not null,
+  input_hash text not null,
+  expires_at timestamptz,
+  primary key (tenant, job, key)
+);
+
+create table windlass.run_tags (
+  tenant text not null,
+  tag    text not null,
+  id     uuid not null,
+  primary key (tenant, tag, id)
+);
+
+create table windlass.progress (
+  tenant   text not null,
+  id       uuid not null,
+  fraction double precision,
+  message  text,
+  at       timestamptz not null,
+  primary key (tenant, id)
+) with (fillfactor = 50);

@@ -1,0 +1,85 @@
+-- What the Python store says to the functions. Arrays travel as literals, which are cheap to
+-- write and to read; everything else as text or JSON.
+
+-- name: sync_jobs
+select windlass.sync_jobs(%s::json)
+
+-- name: list_jobs
+select row_to_json(j)::text
+  from (select j.tenant, j.name, j.queue, j.priority, j.max_attempts, j.timeout, j.retry,
+               j.parameters, j.default_input, j.version
+          from windlass.jobs j
+         where j.tenant = %s and (%s::text is null or j.name = %s)
+         order by j.name) j
+
+-- name: enqueue
+select id::text, created, status, created_at, scheduled_for
+  from windlass.enqueue(%s, %s::json, %s::uuid, %s, %s, %s::integer, %s::double precision,
+                        %s::timestamptz, %s, %s::double precision, %s::text[],
+                        %s::double precision, %s::timestamptz, %s::json, %s, %s)
+
+-- name: enqueue_many
+select windlass.enqueue_many(%s::json, %s)::text
+
+-- name: register
+select windlass.register(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s)
+
+-- name: cycle
+select kind, tenant, id::text, job, queue, token, attempt, failures, crash_count,
+       input::text, options::text, trace, rank, ready_at::text, started_at
+  from windlass.cycle(%s, %s, %s::text[], %s::uuid[], %s::bigint[], %s::json[], %s::json,
+                      %s, %s::text[], %s::text[], %s::json, %s::integer, %s::text[], %s::uuid[])
+
+-- name: renew
+select json_strip_nulls(windlass.renew(%s, %s, %s::text[], %s::uuid[], %s::bigint[], %s))::text
+
+-- name: retire
+select windlass.retire(%s)
+
+-- name: list_workers
+select row_to_json(w)::text from windlass.workers w order by w.started_at, w.id
+
+-- name: sweep
+select json_strip_nulls(windlass.sweep(%s, %s, %s, %s, %s))::text
+
+-- name: unpublished
+select tenant, id::text from windlass.unpublished(%s, %s)
+
+-- name: cancel
+select row_to_json(v)::text from windlass.cancel(%s, %s::uuid, %s) v
+
+-- name: retry
+select row_to_json(v)::text from windlass.retry(%s, %s::uuid, %s::integer) v
+
+-- name: discard
+select windlass.discard(%s, %s::uuid[])
+
+-- name: progress
+select windlass.progress(%s, %s::uuid, %s, %s::double precision, %s)
+
+-- name: get_runs
+select row_to_json(v)::text from windlass.get_runs(%s, %s::uuid[]) v
+
+-- name: list_runs
+select row_to_json(v)::text
+  from windlass.list_runs(%s, %s, %s, %s, %s, %s, %s, %s::timestamptz, %s::timestamptz,
+                          %s::uuid, %s) v
+
+-- name: list_events
+select row_to_json(e)::text
+  from (select e.seq, e.type, e.at, e.attempt, e.data
+          from windlass.events e
+         where e.tenant = %s and e.subject = %s::uuid and e.seq > %s
+         order by e.seq limit %s) e
+
+-- name: backlog
+select row_to_json(b)::text from windlass.backlog(%s::text[], %s::text[]) b
+
+-- name: notify
+select pg_notify('windlass', '')
+
+-- name: listen
+listen windlass
+
+-- name: fake_now
+select set_config('windlass.fake_now', %s, true)
