@@ -16,6 +16,7 @@ from windlass.domain.outcome import ErrorInfo, Outcome
 from windlass.domain.states import Failure, Intent, Status
 
 DEFAULT_TENANT = "default"
+NULL = msgspec.Raw(b"null")  # JSON's null: what an absent document is read as
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -204,7 +205,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: float | None = None
     retry: dict[str, Any] = {}
     parameters: tuple[dict[str, Any], ...] | None = None  # None: takes anything
-    default_input: msgspec.Raw | None = None
+    default_input: msgspec.Raw = NULL
     version: str | None = None
 
 
@@ -241,7 +242,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     options: Options | None = None
     trace: str | None = None
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw = NULL
     error: ErrorInfo | None = None
     failure: Failure | None = None
     intent: Intent | None = None

@@ -1,6 +1,6 @@
 -- The smallest UUIDv7 of an instant.
 create or replace function windlass.id_at(p_at timestamptz) returns uuid
-language plpgsql immutable
+language plpgsql immutable strict
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
