@@ -1,0 +1,40 @@
+-- Control: what an operator asks of a run.
+
+-- name: run_state
+select status, stale_at, job, queue, -priority, attempt, token, seq, options from runs
+ where tenant = :tenant and id = :id
+
+-- name: request_cancel
+-- The first request stands; a later one may still give the reason.
+update leases
+   set intent = 'cancel', reason = coalesce(reason, :reason), seq = :seq
+ where tenant = :tenant and id = :id
+
+-- name: reopen_run
+update runs
+   set status = null, failure = null, result = null, error = null, reason = null,
+       attempt = null, failures = null, crash_count = null, token = null, seq = null,
+       started_at = null, finished_at = null, stale_at = null, expires_at = null,
+       options = :options
+ where tenant = :tenant and id = :id and status is not null
+
+-- name: delete_failure
+delete from failures where tenant = :tenant and id = :id
+
+-- name: discard_failure
+update failures set discarded_at = :now
+ where tenant = :tenant and id = :id and status = 'failed' and discarded_at is null
+
+-- name: discard_seq
+-- After the end of a run, its next seq is taken on the record.
+update runs set seq = seq + 1 where tenant = :tenant and id = :id
+returning seq, attempt
+
+-- name: progress
+insert into progress (tenant, id, fraction, message, at)
+values (:tenant, :id, :fraction, :message, :now)
+on conflict (tenant, id) do update
+  set fraction = excluded.fraction, message = excluded.message, at = excluded.at
+
+-- name: lease_token
+select token from leases where tenant = :tenant and id = :id

@@ -1,0 +1,37 @@
+-- Enqueue. The batch is inserted as it is; only where a row was known already, or has a key,
+-- is each looked up. Differs from PostgreSQL in that nothing can appear between the lookup and
+-- the insert: the transaction holds the only write lock.
+
+-- name: enqueue_run
+insert into runs (tenant, id, job, job_version, queue, priority, input, options, key, tags,
+                  trace, created_at, scheduled_for, expires_at)
+values (:tenant, :id, :job, :job_version, :queue, :priority, :input, :options, :key, :tags,
+        :trace, :created_at, :scheduled_for, :expires_at)
+
+-- name: enqueue_ready
+insert into ready (tenant, id, job, queue, rank, ready_at,
+                   attempt, failures, crash_count, token, seq, expires_at)
+values (:tenant, :id, :job, :queue, :rank, :ready_at, 0, 0, 0, 0, 1, :expires_at)
+
+-- name: enqueue_timer
+insert into timers (tenant, id, job, queue, rank, due_at, why,
+                    attempt, failures, crash_count, token, seq, expires_at)
+values (:tenant, :id, :job, :queue, :rank, :due_at, 'delay', 0, 0, 0, 0, 1, :expires_at)
+
+-- name: enqueue_tag
+insert into run_tags (tenant, tag, id) values (:tenant, :tag, :id)
+
+-- name: known_run
+select 1 from runs where tenant = :tenant and id = :id
+
+-- name: known_key
+select run, input_hash from run_keys
+ where tenant = :tenant and job = :job and key = :key
+   and (expires_at is null or expires_at > :now)
+
+-- name: take_key
+-- A key whose time has passed is taken over; others were found by known_key.
+insert into run_keys (tenant, job, key, run, input_hash, expires_at)
+values (:tenant, :job, :key, :run, :input_hash, :expires_at)
+on conflict (tenant, job, key) do update
+  set run = excluded.run, input_hash = excluded.input_hash, expires_at = excluded.expires_at

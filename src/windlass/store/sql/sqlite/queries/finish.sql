@@ -1,0 +1,44 @@
+-- Finish: the ends of attempts and of runs. The leases were read in this transaction and their
+-- tokens compared; with one writer at a time the comparison still holds here.
+
+-- name: succeed_run
+update runs
+   set status = 'succeeded', result = :result, attempt = :attempt, failures = :failures,
+       crash_count = :crash_count, token = :token, seq = :seq, started_at = :started_at,
+       finished_at = :finished_at
+ where tenant = :tenant and id = :id
+
+-- name: end_run
+update runs
+   set status = :status, failure = :failure, error = :error, reason = :reason,
+       attempt = :attempt, failures = :failures, crash_count = :crash_count, token = :token,
+       seq = :seq, started_at = :started_at, finished_at = :finished_at
+ where tenant = :tenant and id = :id
+
+-- name: insert_attempt
+insert into attempts (tenant, run, attempt, token, worker, outcome, started_at, finished_at,
+                      error)
+values (:tenant, :run, :attempt, :token, :worker, :outcome, :started_at, :finished_at, :error)
+
+-- name: insert_failure
+insert into failures (tenant, id, job, queue, status, failure, error_type, fingerprint, at)
+values (:tenant, :id, :job, :queue, :status, :failure, :error_type, :fingerprint, :at)
+
+-- name: last_start
+-- When a run that waits was last started.
+select started_at from attempts where tenant = :tenant and run = :id
+ order by attempt desc limit 1
+
+-- name: succeed_attempts
+-- The stretch of leases that get_leases returned, where all of it succeeded.
+insert into attempts (tenant, run, attempt, token, worker, outcome, started_at, finished_at)
+select tenant, id, attempt, token, worker, 'succeeded', started_at, :now
+  from leases where tenant = :tenant and id between :first and :last
+
+-- name: succeed_events
+insert into events (tenant, subject, seq, type, at, attempt)
+select tenant, id, seq + 1, 'run.succeeded', :now, attempt
+  from leases where tenant = :tenant and id between :first and :last
+
+-- name: delete_leases
+delete from leases where tenant = :tenant and id between :first and :last

@@ -1,0 +1,131 @@
+-- Reads. The status of one run is told by whichever position row exists; lists never filter
+-- that: they walk one table backwards by id, and then read the records of the page.
+
+-- name: get_runs
+-- Records by id, newest first; also of one run, with its attempts, in one statement.
+select r.tenant, r.id, r.job, r.queue,
+       case when r.status is not null then r.status
+            when l.id is not null then 'running'
+            when q.id is not null then 'queued'
+            else 'scheduled' end,
+       r.priority,
+       coalesce(r.attempt, l.attempt, q.attempt, t.attempt),
+       coalesce(r.failures, l.failures, q.failures, t.failures),
+       coalesce(r.crash_count, l.crash_count, q.crash_count, t.crash_count),
+       coalesce(r.token, l.token, q.token, t.token),
+       r.created_at, r.scheduled_for,
+       (select e.at from events e where e.tenant = r.tenant and e.subject = r.id
+         order by e.seq desc limit 1),
+       r.input, r.key, r.tags, r.options, r.trace, r.result, r.error, r.failure,
+       l.intent, coalesce(r.reason, l.reason), t.why, t.due_at, r.expires_at,
+       l.started_at, r.started_at, r.finished_at, r.stale_at, f.discarded_at, l.worker,
+       p.fraction, p.message,
+       (select json_group_array(json_array(a.attempt, a.token, a.worker, a.outcome,
+                                           a.started_at, a.finished_at, a.error))
+          from attempts a where a.tenant = r.tenant and a.run = r.id)
+  from json_each(:ids) i
+ cross join runs r on r.tenant = :tenant and r.id = unhex(i.value)
+  left join leases l on l.tenant = r.tenant and l.id = r.id
+  left join ready q on q.tenant = r.tenant and q.id = r.id
+  left join timers t on t.tenant = r.tenant and t.id = r.id
+  left join failures f on f.tenant = r.tenant and f.id = r.id
+  left join progress p on p.tenant = r.tenant and p.id = r.id
+ order by r.id desc
+
+-- name: list_all
+select hex(r.id) from runs r
+ where r.tenant = :tenant and r.id < :below and r.id >= :above
+   and (:queue is null or r.queue = :queue)
+   and r.created_at >= :created_from and r.created_at < :created_to
+ order by r.id desc limit :limit
+
+-- name: list_of_job
+select hex(r.id) from runs r indexed by runs_by_job
+ where r.tenant = :tenant and r.job = :job and r.id < :below and r.id >= :above
+   and (:queue is null or r.queue = :queue)
+   and r.created_at >= :created_from and r.created_at < :created_to
+ order by r.id desc limit :limit
+
+-- name: list_succeeded
+select hex(r.id) from runs r
+ where r.tenant = :tenant and r.id < :below and r.id >= :above
+   and r.status = 'succeeded'
+   and (:queue is null or r.queue = :queue)
+   and r.created_at >= :created_from and r.created_at < :created_to
+ order by r.id desc limit :limit
+
+-- name: list_succeeded_of_job
+select hex(r.id) from runs r indexed by runs_by_job
+ where r.tenant = :tenant and r.job = :job and r.id < :below and r.id >= :above
+   and r.status = 'succeeded'
+   and (:queue is null or r.queue = :queue)
+   and r.created_at >= :created_from and r.created_at < :created_to
+ order by r.id desc limit :limit
+
+-- name: list_scheduled
+select hex(p.id) from timers p cross join runs r on r.tenant = p.tenant and r.id = p.id
+ where p.tenant = :tenant and p.id < :below and p.id >= :above
+   and (:job is null or p.job = :job) and (:queue is null or p.queue = :queue)
+   and r.created_at >= :created_from and r.created_at < :created_to
+ order by p.id desc limit :limit
+
+-- name: list_queued
+select hex(p.id) from ready p cross join runs r on r.tenant = p.tenant and r.id = p.id
+ where p.tenant = :tenant and p.id < :below and p.id >= :above
+   and (:job is null or p.job = :job) and (:queue is null or p.queue = :queue)
+   and r.created_at >= :created_from and r.created_at < :created_to
+ order by p.id desc limit :limit
+
+-- name: list_running
+select hex(p.id) from leases p cross join runs r on r.tenant = p.tenant and r.id = p.id
+ where p.tenant = :tenant and p.id < :below and p.id >= :above
+   and (:job is null or p.job = :job) and (:queue is null or p.queue = :queue)
+   and r.created_at >= :created_from and r.created_at < :created_to
+ order by p.id desc limit :limit
+
+-- name: list_failures
+-- Failed or canceled runs; dead letters are the failed ones that nobody has discarded.
+select hex(p.id) from failures p indexed by failures_by_status
+ cross join runs r on r.tenant = p.tenant and r.id = p.id
+ where p.tenant = :tenant and p.status = :status and p.id < :below and p.id >= :above
+   and (:job is null or p.job = :job) and (:queue is null or p.queue = :queue)
+   and (:failure is null or p.failure = :failure)
+   and (not :dead or p.discarded_at is null)
+   and r.created_at >= :created_from and r.created_at < :created_to
+ order by p.id desc limit :limit
+
+-- name: list_tagged
+-- A tag together with any other filter: its runs are few enough to be looked at one by one.
+select hex(g.id)
+  from run_tags g cross join runs r on r.tenant = g.tenant and r.id = g.id
+  left join failures f on f.tenant = g.tenant and f.id = g.id
+ where g.tenant = :tenant and g.tag = :tag and g.id < :below and g.id >= :above
+   and (:job is null or r.job = :job) and (:queue is null or r.queue = :queue)
+   and (:failure is null or r.failure = :failure)
+   and (not :dead or (f.status = 'failed' and f.discarded_at is null))
+   and (:status is null or :status = coalesce(r.status,
+        (select 'running' from leases l where l.tenant = g.tenant and l.id = g.id),
+        (select 'queued' from ready q where q.tenant = g.tenant and q.id = g.id),
+        'scheduled'))
+   and r.created_at >= :created_from and r.created_at < :created_to
+ order by g.id desc limit :limit
+
+-- name: backlog
+-- Each count stops at :most, so that the answer costs the same whatever the backlog.
+select ready.n, leases.n, timers.backoff, timers.others, ready.oldest
+  from (select count(*) as n, min(ready_at) as oldest
+          from (select p.ready_at from ready p
+                 where (:queues is null or p.queue in (select value from json_each(:queues)))
+                   and (:jobs is null or p.job in (select value from json_each(:jobs)))
+                 limit :most)) ready,
+       (select count(*) as n
+          from (select 1 from leases p
+                 where (:queues is null or p.queue in (select value from json_each(:queues)))
+                   and (:jobs is null or p.job in (select value from json_each(:jobs)))
+                 limit :most)) leases,
+       (select count(*) filter (where why = 'backoff') as backoff,
+               count(*) filter (where why <> 'backoff') as others
+          from (select p.why from timers p
+                 where (:queues is null or p.queue in (select value from json_each(:queues)))
+                   and (:jobs is null or p.job in (select value from json_each(:jobs)))
+                 limit :most)) timers

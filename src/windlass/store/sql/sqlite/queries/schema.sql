@@ -1,0 +1,17 @@
+-- The schema's own version, one row per migration that was applied.
+
+-- name: has_versions
+select 1 from sqlite_schema where type = 'table' and name = 'schema_version'
+
+-- name: create_versions
+create table if not exists schema_version (
+  version    integer primary key,
+  name       text not null,
+  applied_at integer not null
+) strict
+
+-- name: schema_version
+select coalesce(max(version), 0) from schema_version
+
+-- name: insert_version
+insert into schema_version (version, name, applied_at) values (:version, :name, :now)

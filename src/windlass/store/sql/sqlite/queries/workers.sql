@@ -1,0 +1,25 @@
+-- Workers: their row says until when they are alive; the deadline of all their leases is there.
+
+-- name: register
+insert into workers (id, host, pid, version, queues, jobs, seats, started_at, alive_until)
+values (:id, :host, :pid, :version, :queues, :jobs, :seats, :now, :alive_until)
+on conflict (id) do update set alive_until = excluded.alive_until
+
+-- name: renew_worker
+update workers set alive_until = :alive_until where id = :worker
+
+-- name: delete_worker
+delete from workers where id = :worker
+
+-- name: list_workers
+select id, host, pid, version, queues, jobs, seats, started_at, alive_until
+  from workers order by started_at, id
+
+-- name: worker_claims
+-- What a renewal compares with what the worker says it holds.
+select tenant, id, token, claim_no, intent, reason from leases where worker = :worker
+
+-- name: worker_leases
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, expires_at,
+       worker, started_at, intent, reason
+  from leases where worker = :worker limit :limit

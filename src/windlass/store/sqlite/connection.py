@@ -1,0 +1,205 @@
+"""Opens the file and runs transactions on it.
+
+Every write is ``begin immediate``, here and nowhere else: a transaction that first reads and
+then writes would be refused at once, without waiting, when another has committed in between.
+Waiting for the lock is ours, not SQLite's: short random pauses until a generous deadline, so
+that no "database is locked" reaches a user. The log is flushed at each commit
+(``synchronous=full``) and there is no switch for less; files are never mapped into memory.
+"""
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import apsw
+
+from windlass.errors import StoreError
+from windlass.sources import Sources
+from windlass.store.sqlite import faults, migrate
+from windlass.store.sqlite.transaction import StoreClock, Transaction, queries
+
+T = TypeVar("T")
+
+BUSY_SECONDS = 30.0
+_FIRST_PAUSE = 0.0005
+_LONGEST_PAUSE = 0.02
+
+
+class Connection:
+    """One connection to the file, opened when first used; used by one thread at a time."""
+
+    def __init__(self, path: Path, sources: Sources, clock: StoreClock) -> None:
+        self.path = path
+        self._sources = sources
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._open: apsw.Connection | None = None
+        self._current = False  # whether the schema was seen to be ours
+
+    def write(self, body: Callable[[Transaction], T]) -> T:
+        """Run one write transaction."""
+        with self._lock:
+            self.begin()
+            try:
+                result = body(self.transaction())
+            except BaseException as error:  # noqa: BLE001 - raised again, as the caller's error
+                self.fail(error)
+            self.commit()
+            return result
+
+    def read(self, body: Callable[[Transaction], T], *, any_schema: bool = False) -> T:
+        """Run reads on one snapshot, which is let go before this returns.
+
+        With ``any_schema`` the file is taken as it is: no migration, no mismatch.
+        """
+        with self._lock:
+            handle = self._connected() if any_schema else self._handle()
+            return self._patiently(lambda: self._read_once(handle, body))
+
+    def migrate(self) -> tuple[int, int]:
+        """Bring the schema up to date; return the versions before and after."""
+        with self._lock:
+            connection = self._connected()
+            return self._patiently(lambda: migrate.migrate(connection, self._clock.now()))
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            self._drop()
+
+    # The parts of a write, for the writer thread, which puts several calls into one.
+
+    def begin(self) -> None:
+        """Take the write lock."""
+        connection = self._handle()
+        self._patiently(lambda: connection.execute(queries()["begin_write"]))
+
+    def transaction(self) -> Transaction:
+        """Return the open transaction, at the present instant."""
+        return Transaction(self._handle(), self._clock.now())
+
+    def commit(self) -> None:
+        """Make the transaction durable; on an error nothing of it is."""
+        connection = self._handle()
+        self._patiently(lambda: connection.execute(queries()["commit"]))
+
+    def undo(self, error: BaseException) -> BaseException:
+        """Roll back what is open; return the error as the caller is to be told of it."""
+        connection = self._open
+        if connection is not None and connection.in_transaction:
+            try:
+                connection.execute(queries()["rollback"])
+            except apsw.Error:
+                self._drop()
+        if isinstance(error, faults.FATAL):
+            self._drop()
+        return self.explain(error)
+
+    def explain(self, error: BaseException) -> BaseException:
+        """Return the error as the caller is to be told of it."""
+        if isinstance(error, apsw.Error):
+            told = faults.translate(error, str(self.path))
+            told.__cause__ = error
+            return told
+        return error
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open: SQLite itself gives one up on some errors."""
+        return self._open is not None and self._open.in_transaction
+
+    def fail(self, error: BaseException) -> NoReturn:
+        """Roll back what is open and raise the error as the caller is to be told of it."""
+        raise self.undo(error)
+
+    def _handle(self) -> apsw.Connection:
+        """Return the open connection, its schema up to date."""
+        connection = self._connected()
+        if not self._current:
+            self._patiently(lambda: migrate.ensure(connection, self._clock.now()))
+            self._current = True
+        return connection
+
+    def _connected(self) -> apsw.Connection:
+        if self._open is None:
+            self._open = self._connect()
+        return self._open
+
+    def _connect(self) -> apsw.Connection:
+        faults.check_version(apsw.sqlite_lib_version())
+        create_file(self.path)
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        try:
+            connection = apsw.Connection(str(self.path), flags=flags, statementcachesize=256)
+        except apsw.Error as error:
+            raise faults.translate(error, str(self.path)) from error
+        try:
+            self._patiently(lambda: configure(connection, str(self.path)))
+        except BaseException:
+            connection.close(True)
+            raise
+        return connection
+
+    def _read_once(self, connection: apsw.Connection, body: Callable[[Transaction], T]) -> T:
+        connection.execute(queries()["begin_read"])
+        try:
+            return body(Transaction(connection, self._clock.now()))
+        finally:
+            if connection.in_transaction:
+                connection.execute(queries()["commit"])
+
+    def _patiently(self, action: Callable[[], T]) -> T:
+        """Do something that may find the file locked: repeat it until the deadline."""
+        deadline = None
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return action()
+            except faults.BUSY as error:
+                now = time.monotonic()
+                if deadline is None:
+                    deadline = now + BUSY_SECONDS
+                elif now >= deadline:
+                    self.fail(error)
+            except apsw.Error as error:
+                self.fail(error)
+            time.sleep(pause * (0.5 + self._sources.jitter()))
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    def _drop(self) -> None:
+        connection, self._open = self._open, None
+        self._current = False
+        if connection is not None:
+            connection.close(True)
+
+
+def create_file(path: Path) -> None:
+    """Make the file, for its owner alone; -wal and -shm take their rights from it."""
+    try:
+        # O_EXCL: an existing file is never opened here. Closing any descriptor of a database
+        # would drop all locks that this process has on it.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise StoreError(f"{path} is a folder: name a file in it.") from None
+    except FileNotFoundError:
+        raise StoreError(
+            f"The folder {path.parent} does not exist: create it, or name another file."
+        ) from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be created: {error.strerror}.") from error
+
+
+def configure(connection: apsw.Connection, path: str) -> None:
+    """Set what each connection needs; the journal's mode stays in the file."""
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    mode = connection.pragma("journal_mode")
+    if mode != "wal":
+        mode = connection.pragma("journal_mode", "wal")
+    if mode != "wal":
+        raise StoreError(f"{path} cannot use a write-ahead log: choose a file on a local disk.")
+    connection.execute(queries()["settings"])

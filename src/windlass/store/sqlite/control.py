@@ -1,0 +1,107 @@
+"""Control: what an operator asks of a run, and what a handler tells of its progress."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.domain.event import EventType
+from windlass.domain.run import Held, Options, RunRecord, RunRef
+from windlass.domain.states import Status, Verb, advance
+from windlass.errors import BadArguments, RunNotFound
+from windlass.store.sqlite.moves import Lease, Moves, Position, lease_of, position_of
+from windlass.store.sqlite.read import get_run
+from windlass.store.sqlite.transaction import Transaction
+from windlass.store.sqlite.values import blob_or_none, to_blob, to_json, to_json_or_none, to_options
+
+
+def cancel(tx: Transaction, run: RunRef, reason: str | None) -> RunRecord:
+    """End a run that waits; ask for the end of one that runs."""
+    name = (run.tenant, to_blob(run.id))
+    for status, table in ((Status.QUEUED, "ready"), (Status.SCHEDULED, "timer")):
+        row = tx.fetch_one(f"get_{table}", name)
+        if row is not None:
+            advance(status, Verb.CANCEL, run=run.id)
+            _end_waiting(tx, table, position_of(row), reason)
+            return _record(tx, run)
+    row = tx.fetch_one("get_lease", name)
+    if row is not None:
+        advance(Status.RUNNING, Verb.CANCEL, run=run.id)
+        _request_end(tx, lease_of(row), reason)
+        return _record(tx, run)
+    record = _record(tx, run)
+    if record.status is not Status.CANCELED:
+        advance(record.status, Verb.CANCEL, run=run.id)
+    return record
+
+
+def retry(tx: Transaction, run: RunRef, max_attempts: int | None) -> RunRecord:
+    """Reopen a finished run: queued, with a fresh budget."""
+    if max_attempts is not None and max_attempts < 1:
+        raise BadArguments("retry", "needs max_attempts of at least 1", "max_attempts")
+    blob = to_blob(run.id)
+    row = tx.fetch_one("run_state", (run.tenant, blob))
+    if row is None:
+        raise RunNotFound(run.id)
+    status, stale_at, job, queue, rank, attempt, token, seq, options = row
+    current = _record(tx, run).status if status is None else Status(status)
+    advance(current, Verb.RETRY, run=run.id, stale=stale_at is not None)
+    if max_attempts is not None:
+        budget = to_options(options) or Options()
+        options = to_json(msgspec.structs.replace(budget, max_attempts=max_attempts))
+    tx.execute("reopen_run", (options, run.tenant, blob))
+    tx.execute("delete_failure", (run.tenant, blob))
+    moves = Moves(tx)
+    moves.to_ready(
+        Position(run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq, None),
+        EventType.RETRIED,
+        None if max_attempts is None else {"max_attempts": max_attempts},
+    )
+    moves.apply()
+    return _record(tx, run)
+
+
+def discard(tx: Transaction, tenant: str, runs: Sequence[str]) -> int:
+    """Take failed runs off the list of dead letters; return how many were on it."""
+    discarded = 0
+    for run in runs:
+        name = (tenant, blob_or_none(run))
+        if tx.execute("discard_failure", (tx.now, *name)):
+            for seq, attempt in tx.fetch("discard_seq", name):
+                event = (*name, seq, EventType.DISCARDED, tx.now, attempt, None)
+                tx.execute("insert_event", event)
+            discarded += 1
+    return discarded
+
+
+def progress(tx: Transaction, held: Held, fraction: float | None, message: str | None) -> bool:
+    """Record the latest progress under the token; false: the lease is lost."""
+    name = (held.tenant, blob_or_none(held.id))
+    row = tx.fetch_one("lease_token", name)
+    if row is None or row[0] != held.token:
+        return False
+    tx.execute("progress", (*name, fraction, message, tx.now))
+    return True
+
+
+def _end_waiting(tx: Transaction, table: str, place: Position, reason: str | None) -> None:
+    moves = Moves(tx)
+    moves.leave(table, place)
+    moves.cancel(place, reason)
+    moves.apply()
+
+
+def _request_end(tx: Transaction, lease: Lease, reason: str | None) -> None:
+    name = (lease.tenant, lease.id)
+    first = lease.intent is None
+    tx.execute("request_cancel", (reason, lease.seq + first, *name))
+    if first:
+        data = None if reason is None else {"reason": reason}
+        event = (lease.seq + 1, EventType.CANCEL_REQUESTED, tx.now, lease.attempt)
+        tx.execute("insert_event", (*name, *event, to_json_or_none(data)))
+
+
+def _record(tx: Transaction, run: RunRef) -> RunRecord:
+    record = get_run(tx, run)
+    if record is None:
+        raise RunNotFound(run.id)
+    return record

@@ -1,0 +1,163 @@
+"""Enqueue: records, their first position and event; keys that make a repeat harmless."""
+
+from collections.abc import Sequence
+
+import apsw
+
+from windlass.codec import canonical_hash
+from windlass.domain.event import EventType
+from windlass.domain.run import Enqueued, NewRun
+from windlass.domain.states import Status
+from windlass.errors import KeyConflict
+from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.values import (
+    from_micros,
+    micros_of,
+    new_blob,
+    raw_text,
+    to_id,
+    to_json,
+    to_json_or_none,
+    to_micros,
+)
+
+_DELAYED = '{"why":"delay"}'
+
+
+def enqueue(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
+    """Insert runs, all or none; answer in the order given."""
+    if not any(run.key is not None for run in runs):
+        try:
+            return _insert_all(tx, runs)
+        except apsw.ConstraintError:
+            pass  # an id is known already, in the store or in this batch: look at each
+    return _insert_unknown(tx, runs)
+
+
+def _insert_all(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
+    """Insert runs of which none is known; a ConstraintError leaves nothing behind."""
+    batch = _Batch(tx)
+    answers = [batch.add(run) for run in runs]
+    with tx.savepoint():
+        batch.write()
+    return answers
+
+
+def _insert_unknown(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
+    """Insert the runs whose id and key are free; answer with the run that exists for others."""
+    batch = _Batch(tx)
+    known = _Known(tx)
+    answers = []
+    for run in runs:
+        owner = known.owner(run)
+        answers.append(batch.add(run) if owner is None else _existing(tx, owner))
+    batch.write()
+    known.write()
+    return answers
+
+
+class _Batch:
+    """The rows of new runs, written table by table."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._now = tx.now
+        self._created_at = from_micros(tx.now)
+        self._runs: list[Row] = []
+        self._ready: list[Row] = []
+        self._timers: list[Row] = []
+        self._events: list[Row] = []
+        self._tags: list[Row] = []
+
+    def add(self, run: NewRun) -> Enqueued:
+        """Take a run into the batch and answer for it."""
+        now = self._now
+        blob = new_blob(run.id, run.job)
+        due = self._due(run)
+        expires_at = self._expires_at(run)
+        self._runs.append(
+            (run.tenant, blob, run.job, run.job_version, run.queue, run.priority,
+             raw_text(run.input), to_json_or_none(run.options), run.key,
+             to_json(run.tags) if run.tags else None, run.trace, now, due, expires_at)
+        )  # fmt: skip
+        place = (run.tenant, blob, run.job, run.queue, -run.priority, due, expires_at)
+        delayed = due > now
+        (self._timers if delayed else self._ready).append(place)
+        self._events.append(
+            (run.tenant, blob, 1, EventType.ENQUEUED, now, 0, _DELAYED if delayed else None)
+        )
+        for tag in dict.fromkeys(run.tags):
+            self._tags.append((run.tenant, tag, blob))
+        return Enqueued(
+            id=run.id,
+            created=True,
+            status=Status.SCHEDULED if delayed else Status.QUEUED,
+            created_at=self._created_at,
+            scheduled_for=from_micros(due) if delayed else self._created_at,
+        )
+
+    def write(self) -> None:
+        """Write the rows."""
+        self._tx.execute_many("enqueue_run", self._runs)
+        self._tx.execute_many("enqueue_ready", self._ready)
+        self._tx.execute_many("enqueue_timer", self._timers)
+        self._tx.execute_many("insert_event", self._events)
+        self._tx.execute_many("enqueue_tag", self._tags)
+
+    def _due(self, run: NewRun) -> int:
+        if run.at is not None:
+            return max(self._now, to_micros(run.at))
+        return self._now if run.delay is None else self._now + micros_of(max(0, run.delay))
+
+    def _expires_at(self, run: NewRun) -> int | None:
+        if run.expires_in is not None:
+            return self._now + micros_of(run.expires_in)
+        return None if run.expires_at is None else to_micros(run.expires_at)
+
+
+class _Known:
+    """Which ids and keys have a run already, in the store or earlier in the batch."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._ids: set[tuple[str, bytes]] = set()
+        self._keys: dict[tuple[str, str, str], tuple[bytes, str]] = {}
+        self._taken: list[Row] = []
+
+    def owner(self, run: NewRun) -> bytes | None:
+        """Return the run that answers for this one; None: it is new, and now known."""
+        name = (run.tenant, new_blob(run.id, run.job))
+        if name in self._ids or self._tx.fetch_one("known_run", name) is not None:
+            return name[1]
+        if run.key is not None:
+            owner = self._key_owner(run, run.key, name[1])
+            if owner is not None:
+                return owner
+        self._ids.add(name)
+        return None
+
+    def write(self) -> None:
+        """Write the keys that the batch took."""
+        self._tx.execute_many("take_key", self._taken)
+
+    def _key_owner(self, run: NewRun, key: str, blob: bytes) -> bytes | None:
+        full = (run.tenant, run.job, key)
+        digest = canonical_hash(run.input)
+        found = self._keys.get(full) or self._tx.fetch_one("known_key", (*full, self._tx.now))
+        if found is None:
+            expires_at = None if run.key_ttl is None else self._tx.now + micros_of(run.key_ttl)
+            if expires_at is None or expires_at > self._tx.now:
+                self._keys[full] = (blob, digest)
+            self._taken.append((*full, blob, digest, expires_at))
+            return None
+        owner, known_digest = found
+        if known_digest != digest:
+            raise KeyConflict(run.job, key, to_id(owner))
+        return bytes(owner)
+
+
+def _existing(tx: Transaction, owner: bytes) -> Enqueued:
+    now = from_micros(tx.now)
+    return Enqueued(
+        id=to_id(owner), created=False, status=Status.QUEUED, created_at=now, scheduled_for=now
+    )

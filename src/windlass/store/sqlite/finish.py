@@ -1,0 +1,163 @@
+"""Finish: the ends of attempts, valid only under the token of their lease.
+
+The leases are read, each end is decided by the rules of ``domain.states``, and the rows are
+written table by table. There is one writer at a time, so what was read is still true when it
+is written.
+"""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from windlass.domain.event import AttemptOutcome, EventType
+from windlass.domain.outcome import Outcome
+from windlass.domain.run import CycleReply, Finish, Held, Want
+from windlass.domain.states import Failure, Status, Verb, advance, under_intent
+from windlass.store.sqlite.claim import Claim
+from windlass.store.sqlite.moves import Lease, Moves, lease_of
+from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.values import blob_or_none, from_micros, micros_of, raw_text
+
+_VERBS = {
+    Outcome.SUCCEEDED: Verb.SUCCEED,
+    Outcome.RETRY: Verb.BACKOFF,
+    Outcome.FAILED: Verb.FAIL,
+    Outcome.SNOOZED: Verb.SNOOZE,
+    Outcome.CANCELED: Verb.STOP,
+    Outcome.RELEASED: Verb.RELEASE,
+}
+
+_ATTEMPTS = {
+    Outcome.SUCCEEDED: AttemptOutcome.SUCCEEDED,
+    Outcome.RETRY: AttemptOutcome.FAILED,
+    Outcome.FAILED: AttemptOutcome.FAILED,
+    Outcome.SNOOZED: AttemptOutcome.SNOOZED,
+    Outcome.CANCELED: AttemptOutcome.CANCELED,
+    Outcome.RELEASED: AttemptOutcome.INTERRUPTED,
+}
+
+_TOKEN = 8  # where the statements that read leases have it
+_WORTH_A_SCAN = 4
+
+_Name = tuple[str, bytes | None]
+
+
+def cycle(
+    tx: Transaction, worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
+) -> CycleReply:
+    """Record the ends of attempts, then claim more."""
+    lost = finish(tx, finishes) if finishes else ()
+    now = from_micros(tx.now)
+    if want is None or want.limit <= 0:
+        return CycleReply(now=now, lost=tuple(lost))
+    if tx.fetch_one("alive_worker", (worker, tx.now)) is None:
+        return CycleReply(now=now, lost=tuple(lost), refused=True)
+    claim = Claim(tx, worker, claim_no, want)
+    claim.take()
+    return CycleReply(now=now, lost=tuple(lost), claimed=tuple(claim.claimed), marks=claim.marks)
+
+
+def finish(tx: Transaction, finishes: Sequence[Finish]) -> Sequence[Held]:
+    """Record the ends of attempts; return those whose lease is another's, or gone."""
+    names = [(end.tenant, blob_or_none(end.id)) for end in finishes]
+    rows, whole_stretch = _read_leases(tx, names)
+    leases = {(row[0], row[1]): row for row in rows}
+    if whole_stretch and _all_succeeded(finishes, names, leases):
+        _succeed_stretch(tx, finishes, names, leases)
+        return ()
+    moves = Moves(tx)
+    lost = []
+    for end, name in zip(finishes, names, strict=True):
+        row = leases.pop(name, None)
+        if row is None or row[_TOKEN] != end.token:
+            lost.append(Held(end.tenant, end.id, end.token))
+            if row is not None:
+                leases[name] = row
+            continue
+        _decide(moves, lease_of(row), end, tx.now)
+    moves.apply()
+    return lost
+
+
+def _read_leases(tx: Transaction, names: Sequence[_Name]) -> tuple[list[Row], bool]:
+    """Return the leases of these runs, and whether they are all there are between them.
+
+    The leases of a claim are neighbours, and so are those of a batch of ends: one scan from
+    the first to the last finds them, unless too many others lie between.
+    """
+    blobs = [blob for _, blob in names if blob is not None]
+    tenant = names[0][0]
+    if len(blobs) >= _WORTH_A_SCAN and all(name[0] == tenant for name in names):
+        limit = 2 * len(blobs)
+        rows = tx.fetch("get_leases", (tenant, min(blobs), max(blobs), limit))
+        if len(rows) < limit:
+            return rows, len(rows) == len(names)
+    return tx.fetch_many("get_lease", [name for name in names if name[1] is not None]), False
+
+
+def _all_succeeded(
+    finishes: Sequence[Finish], names: Sequence[_Name], leases: dict[_Name, Row]
+) -> bool:
+    """Whether each of the leases ends well: none lost, none repeated, none otherwise."""
+    if len(leases) != len(set(names)):
+        return False
+    for end, name in zip(finishes, names, strict=True):
+        row = leases.get(name)
+        if row is None or row[_TOKEN] != end.token or end.outcome is not Outcome.SUCCEEDED:
+            return False
+    return True
+
+
+def _succeed_stretch(
+    tx: Transaction, finishes: Sequence[Finish], names: Sequence[_Name], leases: dict[_Name, Row]
+) -> None:
+    """Record what is usual, successes of neighbours, by statements over their range."""
+    now = tx.now
+    ended = []
+    for end, name in zip(finishes, names, strict=True):
+        _, _, _, _, _, attempt, failures, crashes, token, seq, _, _, started_at, _, _ = leases[name]
+        result = None if end.result is None else raw_text(end.result)
+        ended.append((result, attempt, failures, crashes, token, seq + 1, started_at, now, *name))
+    tx.execute_many("succeed_run", ended)
+    tenant = names[0][0]
+    blobs = [blob for _, blob in names if blob is not None]
+    first, last = min(blobs), max(blobs)
+    tx.execute("succeed_attempts", (now, tenant, first, last))
+    tx.execute("succeed_events", (now, tenant, first, last))
+    tx.execute("delete_leases", (tenant, first, last))
+
+
+def _decide(moves: Moves, lease: Lease, end: Finish, now: int) -> None:
+    """Move a run whose attempt ended as the worker says, under what an operator wants."""
+    outcome = AttemptOutcome.TIMEOUT if end.timed_out else _ATTEMPTS[end.outcome]
+    moves.end_attempt(lease, outcome, end.error)
+    verb = under_intent(_VERBS[end.outcome], lease.wanted)
+    status = advance(Status.RUNNING, verb)
+    failures = lease.failures + end.counts
+    match status:
+        case Status.SUCCEEDED:
+            moves.succeed(lease, None if end.result is None else raw_text(end.result))
+        case Status.FAILED:
+            moves.fail(lease, end.failure or Failure.FATAL, end.error, failures=failures)
+        case Status.CANCELED:
+            reason = lease.reason or (None if end.error is None else end.error.message)
+            moves.cancel(lease, reason, end.error, failures=failures)
+        case Status.SCHEDULED:
+            _again_later(moves, lease, end, now, failures)
+        case Status.QUEUED:
+            moves.to_ready(lease, EventType.INTERRUPTED, failures=failures)
+        case Status.RUNNING | Status.WAITING | Status.PAUSED:
+            raise AssertionError(f"the end of an attempt leads to {status}")
+        case _:
+            assert_never(status)
+
+
+def _again_later(moves: Moves, lease: Lease, end: Finish, now: int, failures: int) -> None:
+    delay = max(0.0, end.delay or 0.0)
+    retried = end.outcome is Outcome.RETRY
+    event = EventType.RETRYING if retried else EventType.SNOOZED
+    data = {"delay": delay}
+    if delay == 0:
+        moves.to_ready(lease, event, data, failures=failures)
+        return
+    why = "backoff" if retried else "snooze"
+    moves.to_timer(lease, now + micros_of(delay), why, event, data, failures=failures)

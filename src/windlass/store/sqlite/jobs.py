@@ -1,0 +1,58 @@
+"""Jobs: definitions as stored, so that other processes can enqueue by name."""
+
+from collections.abc import Sequence
+
+from windlass.domain.run import JobRow
+from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.values import (
+    from_json,
+    from_json_or_none,
+    raw_text,
+    to_json,
+    to_json_or_none,
+    to_raw,
+)
+
+
+def sync_jobs(tx: Transaction, jobs: Sequence[JobRow]) -> None:
+    """Insert or update job rows; rows equal to what is stored are not rewritten."""
+    tx.execute_many("sync_job", [_columns(job, tx.now) for job in jobs])
+
+
+def get_job(tx: Transaction, tenant: str, name: str) -> JobRow | None:
+    """Return one job row."""
+    row = tx.fetch_one("get_job", (tenant, name))
+    return None if row is None else _job(row)
+
+
+def list_jobs(tx: Transaction, tenant: str) -> Sequence[JobRow]:
+    """Return all job rows of a tenant, by name."""
+    return [_job(row) for row in tx.fetch("list_jobs", (tenant,))]
+
+
+def _columns(job: JobRow, now: int) -> Row:
+    return (
+        job.tenant, job.name, job.queue, job.priority, job.max_attempts, job.timeout,
+        to_json(job.retry), to_json_or_none(job.parameters), raw_text(job.default_input),
+        job.version, now,
+    )  # fmt: skip
+
+
+def _job(row: Row) -> JobRow:
+    (
+        tenant, name, queue, priority, max_attempts, timeout, retry, parameters, default_input,
+        version,
+    ) = row  # fmt: skip
+    known = from_json_or_none(parameters)
+    return JobRow(
+        tenant=tenant,
+        name=name,
+        queue=queue,
+        priority=priority,
+        max_attempts=max_attempts,
+        timeout=timeout,
+        retry=from_json(retry),
+        parameters=None if known is None else tuple(known),
+        default_input=to_raw(default_input),
+        version=version,
+    )

@@ -1,0 +1,60 @@
+"""Brings the file's schema up to date: at first use, or when asked.
+
+Each migration is one transaction that takes the write lock first and then looks at the version
+again, so that several processes may open a new file at once: one of them applies it, the
+others find it done.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+import apsw
+
+from windlass.errors import SchemaMismatch
+from windlass.store.queries import Script, load_migrations
+from windlass.store.sqlite.transaction import queries
+
+
+@cache
+def migrations() -> Sequence[Script]:
+    """Return SQLite's migrations, read once."""
+    return load_migrations("sqlite")
+
+
+def version_of(connection: apsw.Connection) -> int:
+    """Return the version of the schema in the file, 0 where there is none."""
+    if not connection.execute(queries()["has_versions"]).fetchall():
+        return 0
+    return int(connection.execute(queries()["schema_version"]).get)
+
+
+def ensure(connection: apsw.Connection, now: int) -> None:
+    """Bring the schema up to date if it is not."""
+    if version_of(connection) != migrations()[-1].version:
+        migrate(connection, now)
+
+
+def migrate(connection: apsw.Connection, now: int) -> tuple[int, int]:
+    """Apply what is missing; return the versions before and after."""
+    before = version_of(connection)
+    latest = migrations()[-1].version
+    if before > latest:
+        raise SchemaMismatch(before, latest)
+    for script in migrations():
+        if script.version > before:
+            _apply(connection, script, now)
+    return before, latest
+
+
+def _apply(connection: apsw.Connection, script: Script, now: int) -> None:
+    connection.execute(queries()["begin_write"])
+    try:
+        if version_of(connection) < script.version:
+            connection.execute(queries()["create_versions"])
+            connection.execute(script.text)
+            connection.execute(queries()["insert_version"], (script.version, script.name, now))
+        connection.execute(queries()["commit"])
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute(queries()["rollback"])
+        raise

@@ -1,0 +1,154 @@
+"""Every operation as a call: which function, on which kind of transaction."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import Enum, auto
+from typing import TypeVar
+
+from windlass.domain.run import (
+    Backlog,
+    CycleReply,
+    Enqueued,
+    Event,
+    Finish,
+    Held,
+    JobRow,
+    NewRun,
+    RenewReply,
+    RunFilter,
+    RunRecord,
+    RunRef,
+    SweepReply,
+    Want,
+    WorkerInfo,
+)
+from windlass.store.interface import Call
+from windlass.store.sqlite import control, enqueue, finish, read, sweep, workers
+from windlass.store.sqlite import jobs as definitions
+from windlass.store.sqlite.transaction import Transaction
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+class Kind(Enum):
+    """What a call needs of its connection."""
+
+    WRITE = auto()
+    READ = auto()  # microseconds: the loop may do it itself
+    SCAN = auto()  # a read whose cost grows with the data
+    PEEK = auto()  # a read that takes the schema as it is
+
+
+class SqliteCall(Call[T_co]):
+    """A call of this store: a function of one transaction."""
+
+    __slots__ = ("body", "kind")
+
+    def __init__(
+        self, name: str, kind: Kind, body: Callable[[Transaction], T_co], *, repeatable: bool
+    ) -> None:
+        super().__init__(name, repeatable=repeatable)
+        self.kind = kind
+        self.body = body
+
+
+def _read(name: str, body: Callable[[Transaction], T], kind: Kind = Kind.READ) -> SqliteCall[T]:
+    return SqliteCall(name, kind, body, repeatable=True)
+
+
+def _write(
+    name: str, body: Callable[[Transaction], T], *, repeatable: bool = True
+) -> SqliteCall[T]:
+    return SqliteCall(name, Kind.WRITE, body, repeatable=repeatable)
+
+
+class SqliteOperations:
+    """The operations of :class:`windlass.store.interface.Operations`."""
+
+    def sync_jobs(self, jobs: Sequence[JobRow]) -> Call[None]:
+        return _write("sync_jobs", lambda tx: definitions.sync_jobs(tx, jobs))
+
+    def get_job(self, tenant: str, name: str) -> Call[JobRow | None]:
+        return _read("get_job", lambda tx: definitions.get_job(tx, tenant, name))
+
+    def list_jobs(self, tenant: str) -> Call[Sequence[JobRow]]:
+        return _read("list_jobs", lambda tx: definitions.list_jobs(tx, tenant))
+
+    def enqueue(self, runs: Sequence[NewRun]) -> Call[Sequence[Enqueued]]:
+        return _write("enqueue", lambda tx: enqueue.enqueue(tx, runs))
+
+    def register(self, worker: WorkerInfo, lease: float) -> Call[datetime]:
+        return _write("register", lambda tx: workers.register(tx, worker, lease))
+
+    def cycle(
+        self, worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
+    ) -> Call[CycleReply]:
+        return _write(
+            "cycle",
+            lambda tx: finish.cycle(tx, worker, claim_no, finishes, want),
+            repeatable=want is None,
+        )
+
+    def renew(
+        self, worker: str, lease: float, held: Sequence[Held], settled: int
+    ) -> Call[RenewReply]:
+        return _write("renew", lambda tx: workers.renew(tx, worker, lease, held, settled))
+
+    def retire(self, worker: str) -> Call[int]:
+        return _write("retire", lambda tx: workers.retire(tx, worker))
+
+    def list_workers(self) -> Call[Sequence[WorkerInfo]]:
+        return _read("list_workers", workers.list_workers)
+
+    def sweep(
+        self, *, dispatch: bool, expire: bool, reap: bool, max_crashes: int, limit: int
+    ) -> Call[SweepReply]:
+        return _write(
+            "sweep",
+            lambda tx: sweep.sweep(
+                tx,
+                dispatch=dispatch,
+                expire=expire,
+                reap=reap,
+                max_crashes=max_crashes,
+                limit=limit,
+            ),
+        )
+
+    def unpublished(self, older_than: float, limit: int) -> Call[Sequence[RunRef]]:
+        return _write(
+            "unpublished",
+            lambda tx: sweep.unpublished(tx, older_than, limit),
+            repeatable=False,
+        )
+
+    def cancel(self, run: RunRef, reason: str | None) -> Call[RunRecord]:
+        return _write("cancel", lambda tx: control.cancel(tx, run, reason))
+
+    def retry(self, run: RunRef, max_attempts: int | None) -> Call[RunRecord]:
+        return _write("retry", lambda tx: control.retry(tx, run, max_attempts), repeatable=False)
+
+    def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
+        return _write("discard", lambda tx: control.discard(tx, tenant, runs), repeatable=False)
+
+    def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]:
+        return _write("progress", lambda tx: control.progress(tx, held, fraction, message))
+
+    def get_run(self, run: RunRef) -> Call[RunRecord | None]:
+        return _read("get_run", lambda tx: read.get_run(tx, run))
+
+    def get_runs(self, tenant: str, ids: Sequence[str]) -> Call[Sequence[RunRecord]]:
+        return _read("get_runs", lambda tx: read.get_runs(tx, tenant, ids))
+
+    def list_runs(self, query: RunFilter) -> Call[Sequence[RunRecord]]:
+        return _read("list_runs", lambda tx: read.list_runs(tx, query), Kind.SCAN)
+
+    def list_events(self, run: RunRef, after: int, limit: int) -> Call[Sequence[Event]]:
+        return _read("list_events", lambda tx: read.list_events(tx, run, after, limit))
+
+    def backlog(self, queues: Sequence[str] | None, jobs: Sequence[str] | None) -> Call[Backlog]:
+        return _read("backlog", lambda tx: read.backlog(tx, queues, jobs), Kind.SCAN)
+
+    def schema_version(self) -> Call[int]:
+        return _read("schema_version", read.schema_version, Kind.PEEK)

@@ -1,0 +1,116 @@
+"""Sweep: due timers become ready, what waited too long ends, dead workers' runs go back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from windlass.domain.event import AttemptOutcome, EventType
+from windlass.domain.run import RunRef, SweepReply
+from windlass.domain.states import Failure, Status, Verb, advance, under_intent
+from windlass.store.sqlite.moves import Lease, Moves, lease_of, position_of
+from windlass.store.sqlite.transaction import Transaction
+from windlass.store.sqlite.values import from_micros, from_micros_or_none, micros_of, to_id
+
+
+def sweep(
+    tx: Transaction, *, dispatch: bool, expire: bool, reap: bool, max_crashes: int, limit: int
+) -> SweepReply:
+    """Do what was asked for, at most ``limit`` runs of each."""
+    # What is due and expired at once must not be queued first: it has ended.
+    expired = _expire(tx, limit) if expire else 0
+    dispatched = _dispatch(tx, limit) if dispatch else ()
+    reaped = _reap(tx, max_crashes, limit) if reap else _Reaped()
+    next_due = tx.fetch_one("next_due") if dispatch else None
+    return SweepReply(
+        now=from_micros(tx.now),
+        dispatched=dispatched,
+        expired=expired,
+        reaped=reaped.back,
+        crashed=reaped.crashed,
+        workers=tuple(reaped.workers),
+        next_due=from_micros_or_none(next_due[0]) if next_due else None,
+        more=limit in (expired, len(dispatched)) or reaped.more,
+    )
+
+
+def unpublished(tx: Transaction, older_than: float, limit: int) -> Sequence[RunRef]:
+    """Mark as published, and return, ready runs that were not published of late."""
+    rows = tx.fetch("unpublished", (tx.now - micros_of(older_than), limit))
+    tx.execute_many("mark_published", [(tx.now, *row) for row in rows])
+    return [RunRef(tenant, to_id(blob)) for tenant, blob in rows]
+
+
+def _dispatch(tx: Transaction, limit: int) -> tuple[RunRef, ...]:
+    moves = Moves(tx)
+    refs = []
+    for row in tx.fetch("due_timers", (tx.now, limit)):
+        place = position_of(row)
+        advance(Status.SCHEDULED, Verb.DUE)
+        moves.leave("timer", place)
+        moves.to_ready(place, EventType.QUEUED)
+        refs.append(RunRef(place.tenant, to_id(place.id)))
+    moves.apply()
+    return tuple(refs)
+
+
+def _expire(tx: Transaction, limit: int) -> int:
+    moves = Moves(tx)
+    waiting = [
+        (table, position_of(row))
+        for table, name in (("ready", "expired_ready"), ("timer", "expired_timers"))
+        for row in tx.fetch(name, (tx.now, limit))
+    ][:limit]
+    for table, place in waiting:
+        moves.leave(table, place)
+        moves.fail(place, Failure.EXPIRED)
+    moves.apply()
+    return len(waiting)
+
+
+@dataclass(slots=True)
+class _Reaped:
+    back: int = 0
+    crashed: int = 0
+    workers: list[str] = field(default_factory=list)
+    more: bool = False
+
+
+def _reap(tx: Transaction, max_crashes: int, limit: int) -> _Reaped:
+    """Take the leases of dead workers; a lease without a worker's row is dead as well.
+
+    The dead worker's row goes at once, also where the limit leaves some of its leases for the
+    next sweep: it must not be revived by a renewal in between.
+    """
+    reaped = _Reaped()
+    leases: list[Lease] = []
+    for (worker,) in tx.fetch("lost_workers", (tx.now,)):
+        if len(leases) >= limit:
+            reaped.more = True
+            break
+        found = tx.fetch("worker_leases", (worker, limit - len(leases)))
+        leases += [lease_of(row) for row in found]
+        reaped.workers.append(worker)
+    reaped.more = reaped.more or len(leases) >= limit
+    dead = tx.fetch("dead_workers", (tx.now,))
+    tx.execute_many("delete_worker", dead)
+    known = set(reaped.workers)
+    reaped.workers += [worker for (worker,) in dead if worker not in known]
+    moves = Moves(tx)
+    for lease in leases:
+        _take_back(moves, lease, max_crashes, reaped)
+    moves.apply()
+    return reaped
+
+
+def _take_back(moves: Moves, lease: Lease, max_crashes: int, reaped: _Reaped) -> None:
+    crashes = lease.crash_count + 1
+    verb = under_intent(Verb.CRASH if crashes >= max_crashes else Verb.REAP, lease.wanted)
+    moves.end_attempt(lease, AttemptOutcome.CRASHED)
+    status = advance(Status.RUNNING, verb)
+    if status is Status.CANCELED:
+        moves.cancel(lease, lease.reason, crash_count=crashes)
+    elif status is Status.FAILED:
+        moves.fail(lease, Failure.CRASHED, crash_count=crashes)
+        reaped.crashed += 1
+    else:
+        moves.to_ready(lease, EventType.CRASHED, crash_count=crashes)
+        reaped.back += 1

@@ -1,0 +1,87 @@
+"""What an operation sees of the database: one open transaction, statements by name."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import apsw
+
+from windlass.sources import Clock
+from windlass.store.queries import load_queries
+from windlass.store.sqlite.values import to_micros
+
+Row = tuple[Any, ...]
+Bindings = Sequence[Any] | Mapping[str, Any]
+
+
+@cache
+def queries() -> Mapping[str, str]:
+    """Return SQLite's statements by name, read once."""
+    return load_queries("sqlite")
+
+
+class StoreClock:
+    """The clock that is written: the program's, in microseconds, never going back.
+
+    Within one process a run's events therefore never go back in time, whatever the wall clock
+    does. Processes on one file share the machine's clock.
+    """
+
+    __slots__ = ("_clock", "_last")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = 0
+
+    def now(self) -> int:
+        """Return the microseconds since 1970."""
+        self._last = now = max(to_micros(self._clock.now()), self._last)
+        return now
+
+
+class Transaction:
+    """One open transaction and the instant at which it happens."""
+
+    __slots__ = ("_connection", "_queries", "now")
+
+    def __init__(self, connection: apsw.Connection, now: int) -> None:
+        self._connection = connection
+        self._queries = queries()
+        self.now = now
+
+    def execute(self, name: str, bindings: Bindings = ()) -> int:
+        """Run a statement, return how many rows it changed."""
+        # Exhausting the cursor is what finishes a statement that returns rows.
+        self._connection.execute(self._queries[name], bindings)
+        return self._connection.changes()
+
+    def execute_many(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement once per row, bound by position."""
+        self._connection.executemany(self._queries[name], rows)
+
+    def fetch(self, name: str, bindings: Bindings = ()) -> list[Row]:
+        """Return all rows of a statement."""
+        return self._connection.execute(self._queries[name], bindings).fetchall()
+
+    def fetch_many(self, name: str, rows: Iterable[Sequence[Any]]) -> list[Row]:
+        """Return what a statement finds for each of many bindings."""
+        return self._connection.executemany(self._queries[name], rows).fetchall()
+
+    def fetch_one(self, name: str, bindings: Bindings = ()) -> Row | None:
+        """Return the only row of a statement, or None."""
+        rows = self._connection.execute(self._queries[name], bindings).fetchall()
+        return rows[0] if rows else None
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo what is done inside if it raises, and nothing else."""
+        self._connection.execute(self._queries["savepoint"])
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute(self._queries["undo_savepoint"])
+                self._connection.execute(self._queries["release_savepoint"])
+            raise
+        self._connection.execute(self._queries["release_savepoint"])

@@ -1,0 +1,106 @@
+"""Workers: who is alive, what they hold, and what is given back when they forget it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from windlass.domain.event import AttemptOutcome, EventType
+from windlass.domain.run import Held, Ordered, RenewReply, WorkerInfo
+from windlass.domain.states import Intent, Status, Verb, advance, under_intent
+from windlass.store.sqlite.moves import Lease, Moves, lease_of
+from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.values import (
+    blob_or_none,
+    from_micros,
+    micros_of,
+    to_id,
+    to_json,
+    to_json_or_none,
+    to_texts,
+)
+
+_ALL = -1
+
+
+def register(tx: Transaction, worker: WorkerInfo, lease: float) -> datetime:
+    """Make the worker known and alive; return the store's now."""
+    tx.execute(
+        "register",
+        {
+            "id": worker.id,
+            "host": worker.host,
+            "pid": worker.pid,
+            "version": worker.version,
+            "queues": to_json_or_none(worker.queues),
+            "jobs": to_json(worker.jobs),
+            "seats": worker.seats,
+            "now": tx.now,
+            "alive_until": tx.now + micros_of(lease),
+        },
+    )
+    return from_micros(tx.now)
+
+
+def renew(
+    tx: Transaction, worker: str, lease: float, held: Sequence[Held], settled: int
+) -> RenewReply:
+    """Keep the worker alive; give back what it does not know it has."""
+    now = from_micros(tx.now)
+    if not tx.execute("renew_worker", (tx.now + micros_of(lease), worker)):
+        return RenewReply(now=now, alive=False, lost=tuple(held))
+    named = {(item.tenant, blob_or_none(item.id), item.token): item for item in held}
+    orders = []
+    unclaimed = []
+    for tenant, blob, token, claim_no, intent, reason in tx.fetch("worker_claims", (worker,)):
+        if named.pop((tenant, blob, token), None) is None and claim_no <= settled:
+            unclaimed.append((tenant, blob))
+        elif intent is not None:
+            orders.append(Ordered(tenant, to_id(blob), token, Intent(intent), reason))
+    give_back(tx, [lease_of(row) for row in tx.fetch_many("get_lease", unclaimed)])
+    return RenewReply(
+        now=now,
+        alive=True,
+        orders=tuple(orders),
+        lost=tuple(named.values()),
+        released=len(unclaimed),
+    )
+
+
+def retire(tx: Transaction, worker: str) -> int:
+    """Forget a worker that stops; return how many leases were given back."""
+    leases = [lease_of(row) for row in tx.fetch("worker_leases", (worker, _ALL))]
+    give_back(tx, leases)
+    tx.execute("delete_worker", (worker,))
+    return len(leases)
+
+
+def list_workers(tx: Transaction) -> Sequence[WorkerInfo]:
+    """Return all workers known."""
+    return [_worker(row) for row in tx.fetch("list_workers")]
+
+
+def give_back(tx: Transaction, leases: Sequence[Lease]) -> None:
+    """Return runs to their queue as they were; one that is to be canceled ends instead."""
+    moves = Moves(tx)
+    for lease in leases:
+        moves.end_attempt(lease, AttemptOutcome.INTERRUPTED)
+        verb = under_intent(Verb.RELEASE, lease.wanted)
+        if advance(Status.RUNNING, verb) is Status.CANCELED:
+            moves.cancel(lease, lease.reason)
+        else:
+            moves.to_ready(lease, EventType.INTERRUPTED)
+    moves.apply()
+
+
+def _worker(row: Row) -> WorkerInfo:
+    ident, host, pid, version, queues, jobs, seats, started_at, alive_until = row
+    return WorkerInfo(
+        id=ident,
+        host=host,
+        pid=pid,
+        version=version,
+        queues=None if queues is None else to_texts(queues),
+        jobs=to_texts(jobs),
+        seats=seats,
+        started_at=from_micros(started_at),
+        alive_until=from_micros(alive_until),
+    )

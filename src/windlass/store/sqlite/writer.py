@@ -1,0 +1,161 @@
+"""The writer thread: many small writes of the loop become one commit.
+
+A commit costs a flush of the disk, a row costs microseconds. So the thread takes what is
+queued, runs it in one transaction, commits once and then answers all. Where there is more than
+one call in a group, each has a savepoint: one that fails is undone alone and the others stand.
+If the commit fails, or SQLite itself gives up the transaction, nothing was written and all of
+the group are told so. A group ends after a few milliseconds or a few dozen calls, so that
+nobody waits long for the first.
+"""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, TypeVar
+
+from windlass.errors import StoreUnavailable
+from windlass.store.sqlite.connection import Connection
+from windlass.store.sqlite.transaction import Transaction
+
+T = TypeVar("T")
+
+GROUP_CALLS = 64
+GROUP_SECONDS = 0.005
+
+
+class _Item(NamedTuple):
+    body: Callable[[Transaction], Any]
+    future: "asyncio.Future[Any]"
+    loop: asyncio.AbstractEventLoop
+
+
+class _Answer(NamedTuple):
+    item: _Item
+    result: Any
+    error: BaseException | None
+
+
+class Writer:
+    """A thread with a connection of its own, started by the first call."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    async def submit(self, body: Callable[[Transaction], T]) -> T:
+        """Run a write with whatever else is queued; return when it is durable."""
+        if self._closed:
+            raise StoreUnavailable("The store is closed.")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._start()
+        self._queue.put(_Item(body, future, loop))
+        return await future
+
+    async def close(self) -> None:
+        """Finish what is queued, end the thread and close its connection."""
+        self._closed = True
+        thread = self._thread
+        if thread is not None:
+            self._queue.put(None)
+            await asyncio.get_running_loop().run_in_executor(None, thread.join)
+        self._connection.close()
+
+    def close_now(self) -> None:
+        """As :meth:`close`, blocking."""
+        self._closed = True
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+        self._connection.close()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._serve, name="windlass-sqlite-writer", daemon=True
+            )
+            self._thread.start()
+
+    def _serve(self) -> None:
+        waiting: deque[_Item] = deque()
+        closing = False
+        while waiting or not closing:
+            if not waiting:
+                item = self._queue.get()
+                if item is None:
+                    break
+                waiting.append(item)
+            while len(waiting) < GROUP_CALLS and not closing:
+                try:
+                    item = self._queue.get_nowait()
+                except Empty:
+                    break
+                if item is None:
+                    closing = True
+                else:
+                    waiting.append(item)
+            _settle(self._run_group(waiting))
+
+    def _run_group(self, waiting: deque[_Item]) -> Sequence[_Answer]:
+        """Run a group from the head of what waits, commit it, return the answers."""
+        answers: list[_Answer] = []
+        try:
+            self._connection.begin()
+            self._run_calls(waiting, answers)
+            self._connection.commit()
+        except Exception as error:  # noqa: BLE001 - the callers get it; the thread lives on
+            told = self._connection.undo(error)
+            if not answers:
+                # The file could not even be opened or locked: nobody here will fare better.
+                answers = [_Answer(item, None, told) for item in waiting]
+                waiting.clear()
+            return [_Answer(answer.item, None, answer.error or told) for answer in answers]
+        return answers
+
+    def _run_calls(self, waiting: deque[_Item], answers: list[_Answer]) -> None:
+        alone = len(waiting) == 1
+        deadline = time.monotonic() + GROUP_SECONDS
+        while waiting and (not answers or time.monotonic() < deadline):
+            item = waiting.popleft()
+            if item.future.cancelled():
+                continue
+            tx = self._connection.transaction()
+            try:
+                if alone:
+                    result = item.body(tx)
+                else:
+                    with tx.savepoint():
+                        result = item.body(tx)
+            except Exception as error:
+                answers.append(_Answer(item, None, self._connection.explain(error)))
+                if alone or not self._connection.in_transaction:
+                    raise
+            else:
+                answers.append(_Answer(item, result, None))
+
+
+def _settle(answers: Sequence[_Answer]) -> None:
+    """Hand the answers to their loops, one call for all of a loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
+    for answer in answers:
+        by_loop.setdefault(answer.item.loop, []).append(answer)
+    for loop, part in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, part)
+        except RuntimeError:
+            continue  # the loop is closed: nobody waits any more
+
+
+def _resolve(answers: Sequence[_Answer]) -> None:
+    for item, result, error in answers:
+        if item.future.done():
+            continue
+        if error is None:
+            item.future.set_result(result)
+        else:
+            item.future.set_exception(error)
