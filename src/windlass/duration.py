@@ -34,10 +34,10 @@ def parse_duration(value: Duration) -> float:
         case timedelta():
             seconds = value.total_seconds()
         case int() | float():
-            # Compared before it is converted: float() of a huge int overflows.
-            seconds = float(value) if abs(value) <= MAX_SECONDS else math.copysign(math.inf, value)
-            if not math.isfinite(value):
+            if isinstance(value, float) and not math.isfinite(value):
                 raise _bad(value, "it is not finite")
+            # Cut before it is converted: a huge int does not fit a float.
+            seconds = float(min(max(value, -1), 2 * MAX_SECONDS))
         case str():
             seconds = _parse_text(value)
         case _:

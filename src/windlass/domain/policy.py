@@ -112,6 +112,9 @@ class Retry:
             raise BadOption("jitter", f"{self.jitter!r} is not a number from 0 to 1")
         if self.rule is not None and not callable(self.rule):
             raise BadOption("rule", f"{self.rule!r} is not a function")
+        # Floats overflow at once, where a power of whole numbers would fill the memory.
+        put(self, "factor", float(self.factor))
+        put(self, "jitter", float(self.jitter))
 
     @classmethod
     def never(cls) -> Self:

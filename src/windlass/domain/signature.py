@@ -51,7 +51,7 @@ class Signature:
     decoder: msgspec.json.Decoder[msgspec.Struct] = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, handler: Callable[..., object], *, job: str) -> Self:
+    def of(cls, handler: Callable[..., object], job: str) -> Self:
         """Read a handler's signature. Raises BadOption where it cannot be a job."""
         parameters = reflection.read_parameters(handler, job)
         hints = reflection.read_hints(handler, parameters)

@@ -1,0 +1,126 @@
+"""The exception tree: stable codes, attributes, and errors that travel between processes."""
+
+import pickle
+import re
+
+import pytest
+
+from windlass import errors
+from windlass.domain.report import ErrorInfo
+from windlass.errors import SQLSTATES, WindlassError
+
+BOOM = ErrorInfo(type="ValueError", message="boom", traceback="", fingerprint="f")
+
+SAMPLES: list[tuple[WindlassError, str]] = [
+    (errors.UnknownJob("sned", ["send", "fetch"]), "There is no job 'sned': did you mean 'send'?"),
+    (errors.UnknownJob("x"), "There is no job 'x': is the module that defines it imported?"),
+    (
+        errors.DuplicateJob("send", "a.send", "b.send"),
+        "Two jobs are named 'send': a.send and b.send. Give one of them another name=.",
+    ),
+    (errors.BadArguments("send", "needs the argument to", "to"), "Job 'send' needs the argument"),
+    (errors.BadPayload("input", "no", "$.a[0]"), "The input cannot be stored at $.a[0]: no."),
+    (errors.BadPayload("input", "no"), "The input cannot be stored: no."),
+    (
+        errors.PayloadTooLarge("result", 2_000_000, 1_048_576),
+        "The result is 2,000,000 bytes of JSON and the limit is 1,048,576: store it elsewhere",
+    ),
+    (errors.BadDuration("'x'", "no"), "'x' is not a duration: no. Give seconds, a timedelta"),
+    (errors.BadOption("lease", "no", "file x"), "Bad option lease (file x): no."),
+    (errors.IllegalTransition("r", "running", "retry"), "Run r is running: retry is not possible."),
+    (errors.KeyConflict("j", "k", "r"), "Key 'k' of job 'j' belongs to run r with other input."),
+    (errors.LeaseLost("r", 3), "The lease with token 3 on run r is lost"),
+    (errors.RunNotFound("r"), "There is no run r"),
+    (errors.StoreUnavailable("gone"), "gone"),
+    (errors.StoreFull("full"), "full"),
+    (errors.SchemaMismatch(None, 2), "The store has no Windlass schema"),
+    (errors.SchemaMismatch(1, 2), "run `windlass migrate`"),
+    (errors.SchemaMismatch(3, 2), "upgrade Windlass"),
+    (errors.ResultTimeout("r", 10.0), "Run r did not end within 10 s."),
+    (errors.RunFailed("r", "canceled"), "Run r canceled"),
+    (errors.RunFailed("r", "failed", "fatal", BOOM), "Run r failed (fatal): ValueError: boom"),
+]
+
+
+def all_classes(cls: type[WindlassError] = WindlassError) -> list[type[WindlassError]]:
+    return [cls, *(found for sub in cls.__subclasses__() for found in all_classes(sub))]
+
+
+@pytest.mark.parametrize(("error", "text"), SAMPLES)
+def test_message_says_what_happened(error: WindlassError, text: str) -> None:
+    assert text in str(error)
+
+
+@pytest.mark.parametrize("error", [error for error, _ in SAMPLES])
+def test_error_survives_pickling(error: WindlassError) -> None:
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert vars(copy) == vars(error)
+
+
+def test_codes_are_unique_and_every_class_has_its_own() -> None:
+    classes = all_classes()
+    codes = [cls.code for cls in classes]
+    assert len(set(codes)) == len(codes)
+    assert all("code" in vars(cls) for cls in classes)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", code) for code in codes)
+
+
+def test_codes_are_pinned() -> None:
+    assert {cls.__name__: cls.code for cls in all_classes()} == {
+        "WindlassError": "error",
+        "UsageError": "usage",
+        "UnknownJob": "unknown_job",
+        "DuplicateJob": "duplicate_job",
+        "BadArguments": "bad_arguments",
+        "BadPayload": "bad_payload",
+        "PayloadTooLarge": "payload_too_large",
+        "BadDuration": "bad_duration",
+        "BadOption": "bad_option",
+        "ConflictError": "conflict",
+        "IllegalTransition": "illegal_transition",
+        "KeyConflict": "key_conflict",
+        "LeaseLost": "lease_lost",
+        "NotFound": "not_found",
+        "RunNotFound": "run_not_found",
+        "StoreError": "store",
+        "StoreUnavailable": "store_unavailable",
+        "StoreFull": "store_full",
+        "SchemaMismatch": "schema_mismatch",
+        "ResultTimeout": "result_timeout",
+        "RunFailed": "run_failed",
+    }
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    drawn = re.findall(r"(\w+)  +([a-z_]+)", errors.__doc__ or "")
+    assert dict(drawn) == {cls.__name__: cls.code for cls in all_classes()}
+
+
+def test_only_an_unavailable_store_is_retryable() -> None:
+    assert [cls for cls in all_classes() if cls.retryable] == [errors.StoreUnavailable]
+
+
+def test_result_timeout_is_also_the_builtin_one() -> None:
+    with pytest.raises(TimeoutError):
+        raise errors.ResultTimeout("r", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "detail", "text"),
+    [
+        ("WL001", ["r1"], "There is no run r1"),
+        ("WL002", ["r1", "succeeded", "cancel"], "Run r1 is succeeded: cancel"),
+        ("WL003", ["send", "k", "r1"], "belongs to run r1"),
+        ("WL005", ["send", "needs a queue"], "Job 'send' needs a queue."),
+        ("WL006", ["send"], "There is no job 'send'"),
+        ("WL007", ["input", 5, 4], "The input is 5 bytes"),
+    ],
+)
+def test_sqlstate_and_detail_make_the_error(sqlstate: str, detail: list[str], text: str) -> None:
+    assert text in str(SQLSTATES[sqlstate](*detail))
+
+
+def test_every_sqlstate_is_covered_above() -> None:
+    assert set(SQLSTATES) == {"WL001", "WL002", "WL003", "WL005", "WL006", "WL007"}

@@ -1,0 +1,207 @@
+"""Logs: one event is one line, whatever is in it."""
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass import logs
+from windlass.logs import ConsoleFormatter, JsonFormatter, RunLog, configure, escape
+
+INJECTION = "a\r\n2030 INFO fake\x1b[2J\x85\u2028\u2029\x00\x9b1m\u202e\ud800b"
+
+
+@pytest.fixture
+def lines() -> Iterator[Callable[[logging.Formatter], tuple[logging.Logger, io.StringIO]]]:
+    """Give a logger that writes by a formatter to memory."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    logger = logging.getLogger("windlass.engine")
+    level = logger.level
+
+    def start(formatter: logging.Formatter) -> tuple[logging.Logger, io.StringIO]:
+        handler.setFormatter(formatter)
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+        return logger, stream
+
+    yield start
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def test_json_event_has_all_fields(lines: Any) -> None:
+    logger, stream = lines(JsonFormatter())
+    log = RunLog(logger, run="r1", job="send", tenant="acme", attempt=2, worker="w1", trace="t1")
+    log.warning("run %s", "failed", extra={"duration_ms": 12.5, "note": "x"})
+    event = json.loads(stream.getvalue())
+    moment = event.pop("timestamp")
+    assert datetime.fromisoformat(moment).tzinfo is not None
+    assert moment.endswith("Z")
+    assert event == {
+        "level": "WARNING",
+        "message": "run failed",
+        "logger": "windlass.engine",
+        "worker": "w1",
+        "run": "r1",
+        "job": "send",
+        "tenant": "acme",
+        "attempt": 2,
+        "trace": "t1",
+        "duration_ms": 12.5,
+        "note": "x",
+    }
+
+
+def test_json_event_leaves_absent_fields_out(lines: Any) -> None:
+    logger, stream = lines(JsonFormatter())
+    logger.info("started")
+    assert set(json.loads(stream.getvalue())) == {"timestamp", "level", "message", "logger"}
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), ConsoleFormatter()])
+def test_hostile_text_stays_on_one_line(lines: Any, formatter: logging.Formatter) -> None:
+    logger, stream = lines(formatter)
+    extra = {"job": INJECTION, "run": INJECTION, INJECTION: INJECTION}
+    logger.error(INJECTION, extra=extra)
+    text = stream.getvalue()
+    assert text.endswith("\n")
+    assert len(text.splitlines()) == 1
+    assert text[:-1].isprintable()
+    text.encode("utf-8")
+
+
+def test_json_keeps_hostile_text_readable(lines: Any) -> None:
+    logger, stream = lines(JsonFormatter())
+    logger.info("%s", INJECTION)
+    assert stream.getvalue().isascii()
+    assert json.loads(stream.getvalue())["message"] == INJECTION
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_escaped_text_is_one_line_that_any_stream_takes(text: str) -> None:
+    escaped = escape(text)
+    assert len(f"{escaped}.".splitlines()) == 1
+    assert not any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in escaped)
+    escaped.encode("utf-8")
+
+
+def test_escape_leaves_ordinary_text_alone() -> None:
+    assert escape("Größe 10 € 😀 \\n 'x'") == "Größe 10 € 😀 \\n 'x'"
+    assert escape("a\nb\x1b[0m\u2028") == "a\\nb\\x1b[0m\\u2028"
+
+
+def test_console_event_is_for_people(lines: Any) -> None:
+    logger, stream = lines(ConsoleFormatter())
+    logger.info("done", extra={"run": "r1", "job": "my job", "duration_ms": 5, "q": 'say "x"'})
+    when, rest = stream.getvalue().split(" ", 1)
+    assert when.endswith("Z")
+    assert rest == 'INFO     done run=r1 job="my job" duration_ms=5 q="say \\"x\\""\n'
+
+
+def test_console_traceback_follows_behind_a_bar(lines: Any) -> None:
+    logger, stream = lines(ConsoleFormatter())
+    try:
+        raise ValueError("x\n2030-01-01 INFO fake\x1b[2J")
+    except ValueError:
+        logger.exception("failed", stack_info=True)
+    first, *rest = stream.getvalue().splitlines()
+    assert first.endswith("failed")
+    assert len(rest) > 4
+    assert all(line.startswith("  | ") for line in rest)
+    assert any(line == "  | 2030-01-01 INFO fake\\x1b[2J" for line in rest)
+    assert any("Stack (most recent call last)" in line for line in rest)
+
+
+def test_json_traceback_is_inside(lines: Any) -> None:
+    logger, stream = lines(JsonFormatter())
+    try:
+        raise ValueError("boom\nline")
+    except ValueError:
+        logger.exception("failed")
+    assert len(stream.getvalue().splitlines()) == 1
+    assert json.loads(stream.getvalue())["exception"].endswith("ValueError: boom\nline")
+
+
+def test_json_is_valid_for_odd_values(lines: Any) -> None:
+    logger, stream = lines(JsonFormatter())
+    extra = {"duration_ms": float("nan"), "a": {1}, "b": None, "c": True, "d": 2**70}
+    logger.info("x", extra=extra)
+    event = json.loads(stream.getvalue(), parse_constant=pytest.fail)
+    assert (event["duration_ms"], event["a"], event["c"]) == ("nan", "{1}", True)
+
+
+def test_run_log_cannot_be_impersonated(lines: Any) -> None:
+    logger, stream = lines(JsonFormatter())
+    RunLog(logger, run="r1", job="send", attempt=1).info("x", extra={"run": "r2", "trace": "t"})
+    event = json.loads(stream.getvalue())
+    assert (event["run"], event["tenant"], event["trace"]) == ("r1", "default", "t")
+    assert "worker" not in event
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """Give the root logger and put everything back."""
+    logger = logging.getLogger()
+    handlers, level = list(logger.handlers), logger.level
+    yield logger
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("stream", "environ", "colored"),
+    [
+        (Terminal(), {}, True),
+        (Terminal(), {"NO_COLOR": "1"}, False),
+        (Terminal(), {"NO_COLOR": ""}, True),
+        (Terminal(), {"TERM": "dumb"}, False),
+        (io.StringIO(), {}, False),
+    ],
+)
+def test_colours_only_where_wanted(
+    root: logging.Logger,
+    monkeypatch: pytest.MonkeyPatch,
+    stream: io.StringIO,
+    environ: dict[str, str],
+    colored: bool,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    configure("console", "INFO", stream=stream)
+    logging.getLogger("windlass.test").error("\x1b[31mred")
+    assert ("\x1b[31mERROR" in stream.getvalue()) is colored
+    assert "\\x1b[31mred" in stream.getvalue()
+
+
+def test_configure_replaces_only_its_own_handler(root: logging.Logger) -> None:
+    foreign = logging.NullHandler()
+    root.addHandler(foreign)
+    before = len(root.handlers)
+    first, second = io.StringIO(), io.StringIO()
+    configure("console", "INFO", stream=first)
+    configure("json", "WARNING", stream=second)
+    logging.getLogger("windlass.test").info("quiet")
+    logging.getLogger("somebody.else").warning("loud")
+    assert foreign in root.handlers
+    assert len(root.handlers) == before + 1
+    assert first.getvalue() == ""
+    assert json.loads(second.getvalue())["logger"] == "somebody.else"
+
+
+def test_the_library_itself_is_silent() -> None:
+    handlers = logging.getLogger(logs.LOGGER).handlers
+    assert [type(handler) for handler in handlers] == [logging.NullHandler]
