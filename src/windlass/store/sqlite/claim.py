@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from windlass.domain.event import EventType
 from windlass.domain.run import Claimed, Mark, RunRef, Want
+from windlass.errors import StoreError
 from windlass.store.sqlite.moves import position_of
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import blob_or_none, to_blob, to_id, to_json, to_options, to_raw
@@ -56,7 +57,9 @@ class Claim:
         )  # fmt: skip
         if not rows:
             return
-        self._move_range(queue, rows[0], rows[-1])
+        moved = self._move_range(queue, rows[0], rows[-1])
+        if moved != len(rows):
+            raise StoreError(f"A claim of {queue!r} found {len(rows)} runs and moved {moved}.")
         self.claimed += [_claimed(row) for row in rows]
         last = rows[-1]
         self.marks[queue] = Mark(last[11], str(last[12]), to_id(last[1]))
@@ -67,7 +70,7 @@ class Claim:
             return _BEFORE_ALL
         return mark.rank, int(mark.ready_at), to_blob(mark.id)
 
-    def _move_range(self, queue: str, first: Row, last: Row) -> None:
+    def _move_range(self, queue: str, first: Row, last: Row) -> int:
         stretch = {
             "queue": queue, "jobs": self._jobs, "now": self._tx.now,
             "rank": first[11], "ready_at": first[12], "id": first[1], "tenant": first[0],
@@ -78,7 +81,7 @@ class Claim:
             "lease_range", stretch | {"worker": self._worker, "claim_no": self._claim_no}
         )
         self._tx.execute("start_range", stretch)
-        self._tx.execute("unready_range", stretch)
+        return self._tx.execute("unready_range", stretch)
 
     def _take_ids(self, refs: Sequence[RunRef]) -> None:
         jobs = frozenset(self._want.jobs)

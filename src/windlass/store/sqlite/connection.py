@@ -7,8 +7,6 @@ that no "database is locked" reaches a user. The log is flushed at each commit
 (``synchronous=full``) and there is no switch for less; files are never mapped into memory.
 """
 
-import os
-import stat
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +18,7 @@ import apsw
 from windlass.errors import StoreError
 from windlass.sources import Sources
 from windlass.store.sqlite import faults, migrate
+from windlass.store.sqlite.files import prepare_file
 from windlass.store.sqlite.transaction import StoreClock, Transaction, queries
 
 T = TypeVar("T")
@@ -32,10 +31,13 @@ _LONGEST_PAUSE = 0.02
 class Connection:
     """One connection to the file, opened when first used; used by one thread at a time."""
 
-    def __init__(self, path: Path, sources: Sources, clock: StoreClock) -> None:
+    def __init__(
+        self, path: Path, sources: Sources, clock: StoreClock, busy_seconds: float = BUSY_SECONDS
+    ) -> None:
         self.path = path
         self._sources = sources
         self._clock = clock
+        self._busy_seconds = busy_seconds
         self._lock = threading.Lock()
         self._open: apsw.Connection | None = None
         self._current = False  # whether the schema was seen to be ours
@@ -51,14 +53,11 @@ class Connection:
             self.commit()
             return result
 
-    def read(self, body: Callable[[Transaction], T], *, any_schema: bool = False) -> T:
-        """Run reads on one snapshot, which is let go before this returns.
-
-        With ``any_schema`` the file is taken as it is: no migration, no mismatch.
-        """
+    def read(self, body: Callable[[Transaction], T]) -> T:
+        """Run reads on one snapshot, which is let go before this returns."""
         with self._lock:
-            handle = self._connected() if any_schema else self._handle()
-            return self._patiently(lambda: self._read_once(handle, body))
+            connection = self._handle()
+            return self._patiently(lambda: self._read_once(connection, body))
 
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; return the versions before and after."""
@@ -131,7 +130,7 @@ class Connection:
 
     def _connect(self) -> apsw.Connection:
         faults.check_version(apsw.sqlite_lib_version())
-        create_file(self.path)
+        prepare_file(self.path)
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         try:
             connection = apsw.Connection(str(self.path), flags=flags, statementcachesize=256)
@@ -162,7 +161,7 @@ class Connection:
             except faults.BUSY as error:
                 now = time.monotonic()
                 if deadline is None:
-                    deadline = now + BUSY_SECONDS
+                    deadline = now + self._busy_seconds
                 elif now >= deadline:
                     self.fail(error)
             except apsw.Error as error:
@@ -177,26 +176,12 @@ class Connection:
             connection.close(True)
 
 
-def create_file(path: Path) -> None:
-    """Make the file, for its owner alone; -wal and -shm take their rights from it."""
-    try:
-        # O_EXCL: an existing file is never opened here. Closing any descriptor of a database
-        # would drop all locks that this process has on it.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        if stat.S_ISDIR(path.stat().st_mode):
-            raise StoreError(f"{path} is a folder: name a file in it.") from None
-    except FileNotFoundError:
-        raise StoreError(
-            f"The folder {path.parent} does not exist: create it, or name another file."
-        ) from None
-    except OSError as error:
-        raise StoreError(f"{path} cannot be created: {error.strerror}.") from error
-
-
 def configure(connection: apsw.Connection, path: str) -> None:
     """Set what each connection needs; the journal's mode stays in the file."""
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    # Plans must not depend on the values bound: otherwise SQLite prepares a statement anew at
+    # each use, which took ten times as long as running it.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     mode = connection.pragma("journal_mode")
     if mode != "wal":
         mode = connection.pragma("journal_mode", "wal")

@@ -1,6 +1,7 @@
 """Enqueue: records, their first position and event; keys that make a repeat harmless."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 import apsw
 
@@ -34,12 +35,23 @@ def enqueue(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
     return _insert_unknown(tx, runs)
 
 
+def enqueue_together(
+    tx: Transaction, batches: Sequence[Sequence[NewRun]]
+) -> Sequence[Sequence[Enqueued]]:
+    """Enqueue several batches as one, all or none; answer for each of them."""
+    answers = iter(enqueue(tx, [run for batch in batches for run in batch]))
+    return [list(islice(answers, len(batch))) for batch in batches]
+
+
 def _insert_all(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
     """Insert runs of which none is known; a ConstraintError leaves nothing behind."""
     batch = _Batch(tx)
     answers = [batch.add(run) for run in runs]
-    with tx.savepoint():
-        batch.write()
+    if len(runs) == 1:
+        batch.write()  # its first statement is the one that can fail
+    else:
+        with tx.savepoint():
+            batch.write()
     return answers
 
 
@@ -98,11 +110,15 @@ class _Batch:
 
     def write(self) -> None:
         """Write the rows."""
-        self._tx.execute_many("enqueue_run", self._runs)
-        self._tx.execute_many("enqueue_ready", self._ready)
-        self._tx.execute_many("enqueue_timer", self._timers)
-        self._tx.execute_many("insert_event", self._events)
-        self._tx.execute_many("enqueue_tag", self._tags)
+        for name, rows in (
+            ("enqueue_run", self._runs),
+            ("enqueue_ready", self._ready),
+            ("enqueue_timer", self._timers),
+            ("insert_event", self._events),
+            ("enqueue_tag", self._tags),
+        ):
+            if rows:
+                self._tx.execute_many(name, rows)
 
     def _due(self, run: NewRun) -> int:
         if run.at is not None:

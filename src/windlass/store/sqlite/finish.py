@@ -15,7 +15,7 @@ from windlass.domain.states import Failure, Status, Verb, advance, under_intent
 from windlass.store.sqlite.claim import Claim
 from windlass.store.sqlite.moves import Lease, Moves, lease_of
 from windlass.store.sqlite.transaction import Row, Transaction
-from windlass.store.sqlite.values import blob_or_none, from_micros, micros_of, raw_text
+from windlass.store.sqlite.values import blob_or_none, from_micros, hex_list, micros_of, raw_text
 
 _VERBS = {
     Outcome.SUCCEEDED: Verb.SUCCEED,
@@ -39,6 +39,7 @@ _TOKEN = 8  # where the statements that read leases have it
 _WORTH_A_SCAN = 4
 
 _Name = tuple[str, bytes | None]
+_Success = tuple[Finish, Row]
 
 
 def cycle(
@@ -59,27 +60,29 @@ def cycle(
 def finish(tx: Transaction, finishes: Sequence[Finish]) -> Sequence[Held]:
     """Record the ends of attempts; return those whose lease is another's, or gone."""
     names = [(end.tenant, blob_or_none(end.id)) for end in finishes]
-    rows, whole_stretch = _read_leases(tx, names)
+    rows, all_between = _read_leases(tx, names)
     leases = {(row[0], row[1]): row for row in rows}
-    if whole_stretch and _all_succeeded(finishes, names, leases):
-        _succeed_stretch(tx, finishes, names, leases)
-        return ()
-    moves = Moves(tx)
     lost = []
+    succeeded: dict[str, list[_Success]] = {}
+    moves = Moves(tx)
     for end, name in zip(finishes, names, strict=True):
-        row = leases.pop(name, None)
+        row = leases.get(name)
         if row is None or row[_TOKEN] != end.token:
             lost.append(Held(end.tenant, end.id, end.token))
-            if row is not None:
-                leases[name] = row
             continue
-        _decide(moves, lease_of(row), end, tx.now)
+        del leases[name]  # the second end of a lease finds it gone
+        if end.outcome is Outcome.SUCCEEDED:
+            succeeded.setdefault(end.tenant, []).append((end, row))
+        else:
+            _decide(moves, lease_of(row), end, tx.now)
+    for tenant, ends in succeeded.items():
+        _succeed(tx, tenant, ends, as_range=all_between and len(ends) == len(rows))
     moves.apply()
     return lost
 
 
 def _read_leases(tx: Transaction, names: Sequence[_Name]) -> tuple[list[Row], bool]:
-    """Return the leases of these runs, and whether they are all there are between them.
+    """Return the leases of these runs; true: and all others between the first and the last.
 
     The leases of a claim are neighbours, and so are those of a batch of ends: one scan from
     the first to the last finds them, unless too many others lie between.
@@ -90,40 +93,32 @@ def _read_leases(tx: Transaction, names: Sequence[_Name]) -> tuple[list[Row], bo
         limit = 2 * len(blobs)
         rows = tx.fetch("get_leases", (tenant, min(blobs), max(blobs), limit))
         if len(rows) < limit:
-            return rows, len(rows) == len(names)
+            return rows, True
     return tx.fetch_many("get_lease", [name for name in names if name[1] is not None]), False
 
 
-def _all_succeeded(
-    finishes: Sequence[Finish], names: Sequence[_Name], leases: dict[_Name, Row]
-) -> bool:
-    """Whether each of the leases ends well: none lost, none repeated, none otherwise."""
-    if len(leases) != len(set(names)):
-        return False
-    for end, name in zip(finishes, names, strict=True):
-        row = leases.get(name)
-        if row is None or row[_TOKEN] != end.token or end.outcome is not Outcome.SUCCEEDED:
-            return False
-    return True
-
-
-def _succeed_stretch(
-    tx: Transaction, finishes: Sequence[Finish], names: Sequence[_Name], leases: dict[_Name, Row]
-) -> None:
-    """Record what is usual, successes of neighbours, by statements over their range."""
+def _succeed(tx: Transaction, tenant: str, ends: Sequence[_Success], *, as_range: bool) -> None:
+    """Record successes; ``as_range``: no other lease lies between the first and the last."""
     now = tx.now
-    ended = []
-    for end, name in zip(finishes, names, strict=True):
-        _, _, _, _, _, attempt, failures, crashes, token, seq, _, _, started_at, _, _ = leases[name]
-        result = None if end.result is None else raw_text(end.result)
-        ended.append((result, attempt, failures, crashes, token, seq + 1, started_at, now, *name))
-    tx.execute_many("succeed_run", ended)
-    tenant = names[0][0]
-    blobs = [blob for _, blob in names if blob is not None]
-    first, last = min(blobs), max(blobs)
-    tx.execute("succeed_attempts", (now, tenant, first, last))
-    tx.execute("succeed_events", (now, tenant, first, last))
-    tx.execute("delete_leases", (tenant, first, last))
+    tx.execute_many(
+        "succeed_run",
+        [
+            (None if end.result is None else raw_text(end.result), row[5], row[6], row[7], row[8],
+             row[9] + 1, row[12], now, tenant, row[1])
+            for end, row in ends
+        ],
+    )  # fmt: skip
+    blobs = [row[1] for _, row in ends]
+    if as_range:
+        first, last = min(blobs), max(blobs)
+        tx.execute("succeed_attempts_range", (now, tenant, first, last))
+        tx.execute("succeed_events_range", (now, tenant, first, last))
+        tx.execute("delete_leases_range", (tenant, first, last))
+    else:
+        ids = hex_list(blobs)
+        tx.execute("succeed_attempts", (now, ids, tenant))
+        tx.execute("succeed_events", (now, ids, tenant))
+        tx.execute("delete_leases", (tenant, ids))
 
 
 def _decide(moves: Moves, lease: Lease, end: Finish, now: int) -> None:

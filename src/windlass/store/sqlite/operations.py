@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import Enum, auto
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from windlass.domain.run import (
     Backlog,
@@ -37,20 +37,37 @@ class Kind(Enum):
     WRITE = auto()
     READ = auto()  # microseconds: the loop may do it itself
     SCAN = auto()  # a read whose cost grows with the data
-    PEEK = auto()  # a read that takes the schema as it is
+
+
+class Merge(NamedTuple):
+    """How a call may be done as one with others of its sort.
+
+    ``together`` takes the arguments of all, each of them a list, and answers for each; if it
+    raises, nothing was done, and they are run one by one.
+    """
+
+    together: Callable[[Transaction, Sequence[Any]], Sequence[Any]]
+    argument: Sequence[Any]
 
 
 class SqliteCall(Call[T_co]):
     """A call of this store: a function of one transaction."""
 
-    __slots__ = ("body", "kind")
+    __slots__ = ("body", "kind", "merge")
 
     def __init__(
-        self, name: str, kind: Kind, body: Callable[[Transaction], T_co], *, repeatable: bool
+        self,
+        name: str,
+        kind: Kind,
+        body: Callable[[Transaction], T_co],
+        *,
+        repeatable: bool,
+        merge: Merge | None = None,
     ) -> None:
         super().__init__(name, repeatable=repeatable)
         self.kind = kind
         self.body = body
+        self.merge = merge
 
 
 def _read(name: str, body: Callable[[Transaction], T], kind: Kind = Kind.READ) -> SqliteCall[T]:
@@ -76,7 +93,13 @@ class SqliteOperations:
         return _read("list_jobs", lambda tx: definitions.list_jobs(tx, tenant))
 
     def enqueue(self, runs: Sequence[NewRun]) -> Call[Sequence[Enqueued]]:
-        return _write("enqueue", lambda tx: enqueue.enqueue(tx, runs))
+        return SqliteCall(
+            "enqueue",
+            Kind.WRITE,
+            lambda tx: enqueue.enqueue(tx, runs),
+            repeatable=True,
+            merge=Merge(enqueue.enqueue_together, runs),
+        )
 
     def register(self, worker: WorkerInfo, lease: float) -> Call[datetime]:
         return _write("register", lambda tx: workers.register(tx, worker, lease))
@@ -102,7 +125,14 @@ class SqliteOperations:
         return _read("list_workers", workers.list_workers)
 
     def sweep(
-        self, *, dispatch: bool, expire: bool, reap: bool, max_crashes: int, limit: int
+        self,
+        *,
+        dispatch: bool,
+        expire: bool,
+        reap: bool,
+        max_crashes: int,
+        limit: int,
+        grace: float = 0.0,  # there is no server that could have been down
     ) -> Call[SweepReply]:
         return _write(
             "sweep",
@@ -149,6 +179,3 @@ class SqliteOperations:
 
     def backlog(self, queues: Sequence[str] | None, jobs: Sequence[str] | None) -> Call[Backlog]:
         return _read("backlog", lambda tx: read.backlog(tx, queues, jobs), Kind.SCAN)
-
-    def schema_version(self) -> Call[int]:
-        return _read("schema_version", read.schema_version, Kind.PEEK)

@@ -109,14 +109,6 @@ def backlog(tx: Transaction, queues: Sequence[str] | None, jobs: Sequence[str] |
     )
 
 
-def schema_version(tx: Transaction) -> int:
-    """Return the version of the schema in the file, 0 where there is none."""
-    if tx.fetch_one("has_versions") is None:
-        return 0
-    row = tx.fetch_one("schema_version")
-    return int(row[0]) if row else 0
-
-
 def _listing(query: RunFilter) -> str | None:
     """Return the name of the statement that walks the right table; None: nothing can match."""
     only_failed = query.dead or query.failure is not None

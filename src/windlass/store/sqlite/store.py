@@ -15,13 +15,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
-from urllib.parse import unquote
+from typing import Self, TypeVar
 
-from windlass.errors import BadOption
 from windlass.sources import Sources
 from windlass.store.interface import Call, Operations, Wakeups
-from windlass.store.sqlite.connection import Connection
+from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
+from windlass.store.sqlite.files import parse_path
 from windlass.store.sqlite.operations import Kind, SqliteCall, SqliteOperations
 from windlass.store.sqlite.transaction import StoreClock
 from windlass.store.sqlite.wakeups import Bell
@@ -29,49 +28,36 @@ from windlass.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 
-_SCHEME = "sqlite:///"
-
-
-def parse_path(place: str | Path) -> Path:
-    """Return the file that a path or a ``sqlite:///`` URL names."""
-    text = str(place)
-    if text.startswith("sqlite:"):
-        if not text.startswith(_SCHEME):
-            raise BadOption(
-                "url", f"{text!r} needs three slashes, as in sqlite:///windlass.db", "url"
-            )
-        text = unquote(text.removeprefix(_SCHEME))
-    if text in ("", ":memory:"):
-        raise BadOption("url", "the processes of Windlass share a file: name one", "url")
-    return Path(text).absolute()
-
 
 class _Process:
     """What one process has open."""
 
-    def __init__(self, path: Path, sources: Sources) -> None:
+    def __init__(self, connection: Callable[[], Connection], bell: Bell) -> None:
         self.pid = os.getpid()
-        clock = StoreClock(sources.clock)
-
-        def connection() -> Connection:
-            return Connection(path, sources, clock)
-
         self.blocking = connection()  # the sync face: reads and writes
         self.reading = connection()  # the loop's own reads
         self.scanning = connection()  # reads that take longer, in a thread
         self.writer = Writer(connection())
-        self.bell = Bell(path, sources)
+        self.bell = bell
         self.opened = False  # whether the file was opened and found in order
 
 
 class SqliteStore:
     """A :class:`windlass.store.interface.Store` in one file, shared by processes of one host."""
 
-    def __init__(self, place: str | Path, *, sources: Sources | None = None) -> None:
+    def __init__(
+        self,
+        place: str | Path,
+        *,
+        sources: Sources | None = None,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
         self.path = parse_path(place)
         self._sources = sources or Sources.system()
+        self._clock = StoreClock(self._sources.clock)
+        self._busy_seconds = busy_seconds
         self._operations = SqliteOperations()
-        self._process = _Process(self.path, self._sources)
+        self._process = self._new_process()
 
     @property
     def operations(self) -> Operations:
@@ -80,26 +66,24 @@ class SqliteStore:
 
     def run(self, call: Call[T]) -> T:
         """Run a call on this thread."""
-        kind, body = _parts(call)
+        ours = _ours(call)
         connection = self._own().blocking
-        if kind is Kind.WRITE:
-            return connection.write(body)
-        return connection.read(body, any_schema=kind is Kind.PEEK)
+        if ours.kind is Kind.WRITE:
+            return connection.write(ours.body)
+        return connection.read(ours.body)
 
     async def arun(self, call: Call[T]) -> T:
         """Run a call without blocking the loop."""
-        kind, body = _parts(call)
+        ours = _ours(call)
         own = self._own()
-        if kind is Kind.PEEK:
-            return await _in_thread(lambda: own.scanning.read(body, any_schema=True))
-        if kind is Kind.WRITE or not own.opened:
+        if ours.kind is Kind.WRITE or not own.opened:
             # Opening the file, and making its tables, is for the thread as well.
-            result = await own.writer.submit(body)
+            result = await own.writer.submit(ours)
             own.opened = True
             return result
-        if kind is Kind.READ:
-            return own.reading.read(body)
-        return await _in_thread(lambda: own.scanning.read(body))
+        if ours.kind is Kind.READ:
+            return own.reading.read(ours.body)
+        return await _in_thread(lambda: own.scanning.read(ours.body))
 
     def notify(self) -> None:
         """Hint to workers that something became ready."""
@@ -121,7 +105,7 @@ class SqliteStore:
         """Close what the sync face opened; the next call opens it again."""
         own = self._own()
         own.blocking.close()
-        own.bell.close()
+        own.bell.hang_up()
 
     async def aclose(self) -> None:
         """Finish what is queued and close everything."""
@@ -131,7 +115,7 @@ class SqliteStore:
         own.reading.close()
         own.scanning.close()
         own.bell.close()
-        self._process = _Process(self.path, self._sources)
+        self._process = self._new_process()
 
     def __enter__(self) -> Self:
         return self
@@ -144,19 +128,25 @@ class SqliteStore:
     ) -> None:
         self.close()
 
+    def _new_process(self) -> _Process:
+        def connection() -> Connection:
+            return Connection(self.path, self._sources, self._clock, self._busy_seconds)
+
+        return _Process(connection, Bell(self.path, self._sources))
+
     def _own(self) -> _Process:
         if self._process.pid != os.getpid():
             # One reference too many, on purpose: the parent's connections must not even be
             # closed here, and at exit Python would do that to whatever it can reach.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._process))
-            self._process = _Process(self.path, self._sources)
+            self._process = self._new_process()
         return self._process
 
 
-def _parts(call: Call[T]) -> tuple[Kind, Callable[[Any], T]]:
+def _ours(call: Call[T]) -> SqliteCall[T]:
     if not isinstance(call, SqliteCall):
         raise TypeError(f"{call.name} was made by another store")
-    return call.kind, call.body
+    return call
 
 
 async def _in_thread(action: Callable[[], T]) -> T:

@@ -18,7 +18,7 @@ from windlass.sources import Sources
 
 # A worker claims again 25 ms after a wake-up, so a hint this soon after another adds nothing.
 COALESCE_SECONDS = 0.005
-_LONGEST_PATH = 100  # of a socket's address: 108 bytes on Linux, 104 on macOS
+_LONGEST_PATH = 103  # bytes of a socket's address: 107 on Linux
 
 
 class Bell:
@@ -51,7 +51,13 @@ class Bell:
         self._listeners.discard(listener)
 
     def close(self) -> None:
-        """Let go of the socket that hints are sent from."""
+        """End all listeners of this process."""
+        for listener in tuple(self._listeners):
+            listener.stop()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Let go of the socket that hints are sent from; the next hint makes another."""
         sender, self._sender = self._sender, None
         if sender is not None:
             sender.close()
@@ -78,7 +84,8 @@ class Bell:
             pass  # its buffer is full (it is awake already), or it is just closing
 
     def _bind(self) -> socket.socket | None:
-        address = str(self._folder / self._sources.new_id())
+        # The end of an id is random; addresses must be short.
+        address = str(self._folder / self._sources.new_id()[-12:])
         if not hasattr(socket, "AF_UNIX") or len(os.fsencode(address)) > _LONGEST_PATH:
             return None
         try:
@@ -98,6 +105,7 @@ class Listener:
     """Waits for hints, on one loop."""
 
     def __init__(self, bell: Bell, bound: socket.socket | None) -> None:
+        self.name = "" if bound is None else Path(bound.getsockname()).name
         self._bell = bell
         self._bound = bound
         self._loop = asyncio.get_running_loop()
@@ -106,11 +114,6 @@ class Listener:
         self._waiter: asyncio.Future[bool] | None = None
         if bound is not None:
             self._loop.add_reader(bound.fileno(), self._receive)
-
-    @property
-    def name(self) -> str:
-        """The name of the socket in its folder; empty where there is none."""
-        return "" if self._bound is None else Path(self._bound.getsockname()).name
 
     async def wait(self, timeout: float) -> bool:
         """Return true when woken, false after ``timeout`` seconds."""
@@ -127,6 +130,10 @@ class Listener:
 
     async def close(self) -> None:
         """Stop listening."""
+        self.stop()
+
+    def stop(self) -> None:
+        """As :meth:`close`, without waiting."""
         self._bell.forget(self)
         bound, self._bound = self._bound, None
         if bound is not None:

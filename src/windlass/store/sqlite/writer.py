@@ -5,29 +5,32 @@ queued, runs it in one transaction, commits once and then answers all. Where the
 one call in a group, each has a savepoint: one that fails is undone alone and the others stand.
 If the commit fails, or SQLite itself gives up the transaction, nothing was written and all of
 the group are told so. A group ends after a few milliseconds or a few dozen calls, so that
-nobody waits long for the first.
+nobody waits long for the first. Calls that say so (enqueues) are even done as one, table by
+table, as long as none of them fails.
 """
 
 import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from windlass.errors import StoreUnavailable
 from windlass.store.sqlite.connection import Connection
-from windlass.store.sqlite.transaction import Transaction
+from windlass.store.sqlite.faults import FATAL
+from windlass.store.sqlite.operations import SqliteCall
 
 T = TypeVar("T")
 
 GROUP_CALLS = 64
 GROUP_SECONDS = 0.005
+MERGED_ROWS = 250
 
 
 class _Item(NamedTuple):
-    body: Callable[[Transaction], Any]
+    call: SqliteCall[Any]
     future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
 
@@ -47,14 +50,14 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    async def submit(self, body: Callable[[Transaction], T]) -> T:
+    async def submit(self, call: SqliteCall[T]) -> T:
         """Run a write with whatever else is queued; return when it is durable."""
         if self._closed:
             raise StoreUnavailable("The store is closed.")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._start()
-        self._queue.put(_Item(body, future, loop))
+        self._queue.put(_Item(call, future, loop))
         return await future
 
     async def close(self) -> None:
@@ -121,22 +124,63 @@ class Writer:
         alone = len(waiting) == 1
         deadline = time.monotonic() + GROUP_SECONDS
         while waiting and (not answers or time.monotonic() < deadline):
-            item = waiting.popleft()
-            if item.future.cancelled():
+            items = _alike(waiting)
+            if len(items) > 1 and self._run_as_one(items, answers):
                 continue
-            tx = self._connection.transaction()
-            try:
-                if alone:
-                    result = item.body(tx)
-                else:
-                    with tx.savepoint():
-                        result = item.body(tx)
-            except Exception as error:
-                answers.append(_Answer(item, None, self._connection.explain(error)))
-                if alone or not self._connection.in_transaction:
-                    raise
+            for item in items:
+                self._run_one(item, answers, alone=alone)
+
+    def _run_one(self, item: _Item, answers: list[_Answer], *, alone: bool) -> None:
+        tx = self._connection.transaction()
+        try:
+            if alone:
+                result = item.call.body(tx)
             else:
-                answers.append(_Answer(item, result, None))
+                with tx.savepoint():
+                    result = item.call.body(tx)
+        except Exception as error:
+            answers.append(_Answer(item, None, self._connection.explain(error)))
+            if alone or self._is_over(error):
+                raise
+        else:
+            answers.append(_Answer(item, result, None))
+
+    def _run_as_one(self, items: Sequence[_Item], answers: list[_Answer]) -> bool:
+        """Run calls of one sort as one; false: it failed, and nothing was done."""
+        merges = [item.call.merge for item in items if item.call.merge is not None]
+        tx = self._connection.transaction()
+        try:
+            with tx.savepoint():
+                results = merges[0].together(tx, [merge.argument for merge in merges])
+        except Exception as error:
+            if self._is_over(error):
+                answers += [_Answer(item, None, None) for item in items]
+                raise
+            return False
+        answers += [_Answer(*pair, None) for pair in zip(items, results, strict=True)]
+        return True
+
+    def _is_over(self, error: Exception) -> bool:
+        """Whether the whole group is lost: a failing disk, or a transaction that is gone."""
+        return isinstance(error, FATAL) or not self._connection.in_transaction
+
+
+def _alike(waiting: deque[_Item]) -> list[_Item]:
+    """Take the first call, and those after it that can be done as one with it."""
+    items: list[_Item] = []
+    weight = 0
+    while waiting:
+        merge = waiting[0].call.merge
+        if items and (merge is None or weight + len(merge.argument) > MERGED_ROWS):
+            break
+        item = waiting.popleft()
+        if item.future.cancelled():
+            continue
+        items.append(item)
+        if merge is None:
+            break
+        weight += len(merge.argument)
+    return items
 
 
 def _settle(answers: Sequence[_Answer]) -> None:

@@ -1,10 +1,12 @@
 -- What each connection is set to, and the one way to open a transaction.
 
 -- name: settings
--- No switch for less than a flush at each commit. Files are never mapped into memory. A full
--- log is copied back to the file every 16 MiB: every 4 MiB is slower, and this much is still
--- read in an instant after a crash.
+-- No switch for less than a flush at each commit, on macOS down to the platter. Files are never
+-- mapped into memory. A full log is copied back to the file every 16 MiB: every 4 MiB is
+-- slower, and this much is still read in an instant after a crash.
 pragma synchronous = full;
+pragma fullfsync = on;
+pragma checkpoint_fullfsync = on;
 pragma foreign_keys = on;
 pragma trusted_schema = off;
 pragma mmap_size = 0;

@@ -1,0 +1,68 @@
+"""The file itself: which one is meant, whose it is, and whether it is on a disk of this host."""
+
+import os
+import stat
+from pathlib import Path
+from urllib.parse import unquote
+
+from windlass.errors import BadOption, StoreError
+
+_SCHEME = "sqlite:///"
+_MOUNTS = Path("/proc/self/mounts")
+_REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "fuse.sshfs"})
+
+
+def parse_path(place: str | Path) -> Path:
+    """Return the file that a path or a ``sqlite:///`` URL names."""
+    text = str(place)
+    if text.startswith("sqlite:"):
+        if not text.startswith(_SCHEME):
+            raise BadOption("url", f"{text} needs three slashes, as in sqlite:///windlass.db")
+        text = unquote(text.removeprefix(_SCHEME))
+    if text in ("", ":memory:"):
+        raise BadOption("url", "the processes of Windlass share a file: name one")
+    return Path(text).absolute()
+
+
+def prepare_file(path: Path) -> None:
+    """Make the file, for its owner alone; -wal and -shm take their rights from it."""
+    refuse_remote(path, _mounts())
+    try:
+        # O_EXCL: an existing file is never opened here. Closing any descriptor of a database
+        # would drop all locks that this process has on it.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise StoreError(f"{path} is a folder: name a file in it.") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(
+            f"The folder {path.parent} does not exist: create it, or name another file."
+        ) from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be created: {error.strerror}.") from error
+
+
+def refuse_remote(path: Path, mounts: str) -> None:
+    """Refuse a file that other hosts may use: they would not see each other's locks.
+
+    ``mounts`` is in the form of /proc/mounts; of two mounts on one folder the later counts.
+    """
+    best, kind = 0, ""
+    for line in mounts.splitlines():
+        _, _, rest = line.partition(" ")
+        where, _, rest = rest.partition(" ")
+        folder = Path(where.encode().decode("unicode_escape"))
+        if path.is_relative_to(folder) and len(folder.parts) >= best:
+            best, kind = len(folder.parts), rest.partition(" ")[0]
+    if kind in _REMOTE:
+        raise StoreError(
+            f"{path} is on a network disk ({kind}), where processes would damage it: "
+            "choose a file on a local disk, or PostgreSQL."
+        )
+
+
+def _mounts() -> str:
+    try:
+        return _MOUNTS.read_text("utf-8", "replace")
+    except OSError:
+        return ""
