@@ -1,5 +1,6 @@
 """What handlers take: names and types are checked before a run exists."""
 
+import contextlib
 import dataclasses
 import decimal
 import functools
@@ -154,6 +155,25 @@ def test_wrapped_function_shows_its_own_signature() -> None:
 
     assert of(wrapper).positional == ("user_id",)
     with pytest.raises(BadArguments):
+        of(wrapper).encode(("x",), {})
+
+
+def test_wrapper_that_drives_a_generator_is_a_function() -> None:
+    @contextlib.contextmanager
+    def handler(a: int) -> Any:
+        yield a
+
+    assert of(handler).positional == ("a",)
+
+
+def test_annotations_of_a_wrapped_function_are_resolved_in_its_module() -> None:
+    namespace: dict[str, Any] = {"Number": int}
+    exec("def inner(a: 'Number'): pass", namespace)  # noqa: S102
+
+    @functools.wraps(namespace["inner"])
+    def wrapper(*args: Any, **kwargs: Any) -> None: ...
+
+    with pytest.raises(BadArguments, match="expected `int`"):
         of(wrapper).encode(("x",), {})
 
 

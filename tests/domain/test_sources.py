@@ -2,18 +2,20 @@
 
 import gc
 import os
+import sys
 import threading
 import uuid
 import weakref
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from random import Random  # noqa: TID251
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from windlass.sources import Ids, ManualClock, Sources, SystemClock
+from windlass.sources import Clock, Ids, ManualClock, Sources, SystemClock
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -86,6 +88,7 @@ def test_id_is_a_canonical_uuid7_with_the_clocks_milliseconds() -> None:
 
 
 @given(st.integers(min_value=0, max_value=4_102_444_800_000_000))
+@example(1_095_567_485_047_000)  # a float cuts this one to .046
 def test_id_carries_every_instant_exactly(microseconds: int) -> None:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     ids = Ids(ManualClock(epoch + timedelta(microseconds=microseconds)), Random(1))
@@ -116,37 +119,54 @@ def test_id_is_still_rising_when_a_millisecond_is_used_up() -> None:
     assert uuid.UUID(second).variant == uuid.RFC_4122
 
 
-def test_ids_of_concurrent_threads_are_unique_and_rise_in_each() -> None:
-    ids = Ids(SystemClock())
+class Slow(Random):
+    """Is in Python, so that threads can be switched in the middle of an id."""
+
+    def getrandbits(self, k: int, /) -> int:
+        return super().getrandbits(k)
+
+
+@pytest.mark.parametrize("clock", [SystemClock(), ManualClock(START)])
+def test_ids_of_concurrent_threads_are_unique_and_rise_in_each(
+    clock: Clock, request: pytest.FixtureRequest
+) -> None:
+    request.addfinalizer(partial(sys.setswitchinterval, sys.getswitchinterval()))
+    sys.setswitchinterval(1e-6)
+    ids = Ids(clock, Slow())
     made: list[list[str]] = []
-    run_together(8, lambda: made.append([ids.new_id() for _ in range(1000)]))
+    run_together(8, lambda: made.append([ids.new_id() for _ in range(400)]))
     assert all(chunk == sorted(chunk) for chunk in made)
-    assert len({text for chunk in made for text in chunk}) == 8000
+    assert len({text for chunk in made for text in chunk}) == 3200
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("seeded", [False, True])
-def test_forked_child_makes_other_ids_even_if_the_lock_was_held(seeded: bool) -> None:
-    # Only the fork's copy of state is under test; with a clock that stands still, nothing but
-    # the reseeding can keep parent and child apart.
+def test_forked_children_make_other_ids_even_if_the_lock_was_held(seeded: bool) -> None:
+    # With a clock that stands still, nothing but new randomness keeps the processes apart.
     ids = Ids(ManualClock(START), Random(7) if seeded else None)
     ids.new_id()
-    reader, writer = os.pipe()
     with ids._lock:
-        child = os.fork()
-        if child == 0:
-            try:
-                os.write(writer, "".join(ids.new_id() for _ in range(20)).encode())
-            finally:
-                os._exit(0)
+        children = [forked(lambda: "".join(ids.new_id() for _ in range(20))) for _ in range(2)]
+    made = [text[at : at + 36] for text in children for at in range(0, len(text), 36)]
+    made += [ids.new_id() for _ in range(20)]
+    assert len(set(made)) == len(made) == 60
+
+
+def forked(work: Callable[[], str]) -> str:
+    """Return what the work returns in a forked child."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, work().encode())
+        finally:
+            os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as stream:
         text = stream.read()
     os.waitpid(child, 0)
-    theirs = {text[at : at + 36] for at in range(0, len(text), 36)}
-    assert len(theirs) == 20
-    assert theirs.isdisjoint(ids.new_id() for _ in range(20))
+    return text
 
 
 def test_ids_are_collected_although_forks_know_them() -> None:

@@ -41,18 +41,19 @@ def read_parameters(handler: Callable[..., object], job: str) -> list[Parameter]
 
 
 def _function(handler: Callable[..., object]) -> Callable[..., object]:
-    """Return the function that does the work inside partials, wrappers and callable objects."""
+    """Return the function that a call runs first, inside partials and callable objects."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     if not isinstance(handler, (types.FunctionType, types.MethodType, type)):
-        handler = type(handler).__call__
-    unwrapped: Callable[..., object] = inspect.unwrap(handler)
-    return unwrapped
+        function: Callable[..., object] = type(handler).__call__
+        return function
+    return handler
 
 
 def read_hints(handler: Callable[..., object], parameters: Sequence[Parameter]) -> dict[str, Any]:
     """Return the resolved annotations; those that cannot be resolved are absent."""
-    namespace = getattr(_function(handler), "__globals__", {})
+    # A decorator from elsewhere shows the annotations of what it wraps, so take its names, too.
+    namespace = getattr(inspect.unwrap(_function(handler)), "__globals__", {})
     hints: dict[str, Any] = {}
     for parameter in parameters:
         if parameter.annotation is Parameter.empty:
