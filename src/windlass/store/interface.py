@@ -136,7 +136,14 @@ class Operations(Protocol):
     # -- services ---------------------------------------------------------------------
 
     def sweep(
-        self, *, dispatch: bool, expire: bool, reap: bool, max_crashes: int, limit: int
+        self,
+        *,
+        dispatch: bool,
+        expire: bool,
+        reap: bool,
+        max_crashes: int,
+        limit: int,
+        grace: float = 0.0,
     ) -> Call[SweepReply]:
         """Dispatcher, expiry and reaper in one round trip, each only if asked for.
 
@@ -145,7 +152,8 @@ class Operations(Protocol):
         reap: the leases of workers whose ``alive_until`` passed, and leases without a
         worker, go back to their queue with crash_count + 1 (``run.crashed``); at
         ``max_crashes`` they end failed/crashed; under a cancel intent, canceled.
-        At most ``limit`` runs each.
+        At most ``limit`` runs each. A database server that started less than ``grace``
+        seconds ago reaps nothing: its workers could not renew while it was down.
         """
         ...
 

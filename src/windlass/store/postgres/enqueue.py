@@ -14,7 +14,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Existing(msgspec.Struct):
-    id: str
+    n: int
     run: str
 
 
@@ -67,8 +67,8 @@ def pack_batch(runs: Sequence[NewRun]) -> tuple[object, ...]:
 def unpack_batch(runs: Sequence[NewRun], text: str) -> Sequence[Enqueued]:
     """The answers to a batch, in its order; the function names only those that made no run."""
     reply = msgspec.json.decode(text, type=_Reply)
-    existing = {item.id: item.run for item in reply.existing or ()}
-    return [_answer(run, existing.get(run.id), reply.now) for run in runs]
+    existing = {item.n: item.run for item in reply.existing or ()}
+    return [_answer(run, existing.get(n), reply.now) for n, run in enumerate(runs, start=1)]
 
 
 def _answer(run: NewRun, existing: str | None, now: datetime) -> Enqueued:

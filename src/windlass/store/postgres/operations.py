@@ -125,10 +125,17 @@ class PostgresOperations:
         return self._call("list_workers", (), lambda rows: _all(rows, WorkerInfo))
 
     def sweep(
-        self, *, dispatch: bool, expire: bool, reap: bool, max_crashes: int, limit: int
+        self,
+        *,
+        dispatch: bool,
+        expire: bool,
+        reap: bool,
+        max_crashes: int,
+        limit: int,
+        grace: float = 0.0,
     ) -> Call[SweepReply]:
         """Dispatcher, expiry and reaper."""
-        parameters = (dispatch, expire, reap, max_crashes, limit)
+        parameters = (dispatch, expire, reap, max_crashes, limit, grace)
         return self._call("sweep", parameters, lambda rows: _only(rows, SweepReply))
 
     def unpublished(self, older_than: float, limit: int) -> Call[Sequence[RunRef]]:

@@ -44,14 +44,10 @@ begin
     end if;
   end if;
   if octet_length(p_input::text) > 1048576 then
-    raise exception 'input of % bytes is over the limit of 1048576', octet_length(p_input::text)
-      using errcode = 'WL007',
-            detail = json_build_array('input', octet_length(p_input::text), 1048576)::text;
+    perform windlass.refuse_input(octet_length(p_input::text));
   end if;
   if p_delay < 0 or p_key_ttl < 0 or p_expires_in < 0 then
-    raise exception 'delay, key_ttl and expires_in must not be negative'
-      using errcode = 'WL005',
-            detail = json_build_array(p_job, 'takes no negative delay, key_ttl or expires_in')::text;
+    perform windlass.refuse_negative(p_job);
   end if;
   id := coalesce(p_id, windlass.uuid7());
   if p_at is not null then
@@ -67,6 +63,10 @@ begin
   scheduled_for := v_due;
   status := case when v_due > v_now then 'scheduled' else 'queued' end;
   if p_key is not null then
+    -- A repeat by id needs no key, which may be another's by now.
+    if exists (select 1 from windlass.runs r where r.tenant = p_tenant and r.id = p_id) then
+      return;
+    end if;
     v_owner := windlass.take_key(p_tenant, p_job, p_key, id, p_input, p_key_ttl, v_now);
     if v_owner <> id then
       id := v_owner;

@@ -1,6 +1,6 @@
 -- Enqueue a batch, all or none. Items carry the names of windlass.enqueue's arguments, less
 -- the p_, with id, queue, priority and tenant given. Returns {"now": …, "existing":
--- [{"id": given, "run": owner}, …]} for the items that made no run.
+-- [{"n": place in the batch, from 1, "run": owner}, …]} for the items that made no run.
 -- p_keyed = false promises that no item has a key, and saves a pass over the batch.
 create or replace function windlass.enqueue_many(p_runs json, p_keyed boolean default true)
 returns json
@@ -11,42 +11,63 @@ declare
   v_now timestamptz := windlass.now();
   v_item record;
   v_owner uuid;
-  v_passed uuid[] := '{}';   -- given ids that make no run, because …
-  v_owners uuid[] := '{}';   -- … these have their key
-  v_fresh uuid[];
+  v_passed bigint[] := '{}';  -- places of items that make no run, because …
+  v_owners uuid[] := '{}';    -- … these have their key, or their id
+  v_tenants text[];
+  v_ids uuid[];
   v_existing json;
 begin
   if p_keyed then
+    -- Keys are taken in one order by everybody; one key, in the order of the batch.
     for v_item in
-      select x.id, coalesce(x.tenant, 'default') as tenant, x.job, x.key, x.key_ttl, x.input
-        from json_to_recordset(p_runs)
-             as x(id uuid, tenant text, job text, key text, key_ttl double precision, input json)
+      select x.n, x.id, coalesce(x.tenant, 'default') as tenant, x.job, x.key, x.key_ttl,
+             coalesce(x.input, 'null') as input
+        from rows from (json_to_recordset(p_runs)
+               as (id uuid, tenant text, job text, key text, key_ttl double precision,
+                   input json)) with ordinality
+             as x(id, tenant, job, key, key_ttl, input, n)
        where x.key is not null
-       order by coalesce(x.tenant, 'default'), x.job, x.key, x.id
+       order by coalesce(x.tenant, 'default'), x.job, x.key, x.n
     loop
-      v_owner := windlass.take_key(v_item.tenant, v_item.job, v_item.key, v_item.id,
-                                   v_item.input, v_item.key_ttl, v_now);
-      if v_owner <> v_item.id then
-        v_passed := v_passed || v_item.id;
-        v_owners := v_owners || v_owner;
+      if v_item.key_ttl < 0 then
+        perform windlass.refuse_negative(v_item.job);
       end if;
+      -- A repeat by id needs no key, which may be another's by now.
+      if exists (select 1 from windlass.runs r
+                  where r.tenant = v_item.tenant and r.id = v_item.id) then
+        v_owner := v_item.id;
+      else
+        v_owner := windlass.take_key(v_item.tenant, v_item.job, v_item.key, v_item.id,
+                                     v_item.input, v_item.key_ttl, v_now);
+        continue when v_owner = v_item.id;
+      end if;
+      v_passed := v_passed || v_item.n;
+      v_owners := v_owners || v_owner;
     end loop;
   end if;
 
   with item as (
     select coalesce(x.tenant, 'default') as tenant, x.id, x.job, x.job_version, x.queue,
-           coalesce(x.priority, 0) as priority, x.input, x.options, x.key, x.tags, x.trace,
-           case when x.at is not null then greatest(v_now, x.at)
+           coalesce(x.priority, 0) as priority,
+           -- of a record, JSON's null is no value; of a run, it is an input like any other
+           case when octet_length(x.input::text) > 1048576
+                then windlass.refuse_input(octet_length(x.input::text))
+                else coalesce(x.input, 'null') end as input,
+           x.options, x.key, x.tags, x.trace,
+           case when x.delay < 0 or x.expires_in < 0 then windlass.refuse_negative(x.job)
+                when x.at is not null then greatest(v_now, x.at)
                 when x.delay is not null then v_now + make_interval(secs => x.delay)
                 else v_now end as due,
            case when x.expires_in is not null then v_now + make_interval(secs => x.expires_in)
                 else x.expires_at end as expires_at
-      from json_to_recordset(p_runs)
-           as x(tenant text, id uuid, job text, job_version text, queue text, priority integer,
-                input json, options json, key text, tags text[], trace text,
-                at timestamptz, delay double precision,
-                expires_in double precision, expires_at timestamptz)
-     where v_passed = '{}' or not x.id = any (v_passed)
+      from rows from (json_to_recordset(p_runs)
+             as (tenant text, id uuid, job text, job_version text, queue text, priority integer,
+                 input json, options json, key text, tags text[], trace text,
+                 at timestamptz, delay double precision,
+                 expires_in double precision, expires_at timestamptz)) with ordinality
+           as x(tenant, id, job, job_version, queue, priority, input, options, key, tags, trace,
+                at, delay, expires_in, expires_at, n)
+     where v_passed = '{}' or not x.n = any (v_passed)
   ), fresh as (
     insert into windlass.runs (tenant, id, job, job_version, queue, priority, input, options, key,
                                tags, trace, created_at, scheduled_for, expires_at)
@@ -77,14 +98,21 @@ begin
            case when f.scheduled_for > v_now then '{"why": "delay"}'::json end
       from fresh f
   )
-  select coalesce(array_agg(f.id), '{}') into v_fresh from fresh f;
+  select array_agg(f.tenant), array_agg(f.id) into v_tenants, v_ids from fresh f;
 
-  if cardinality(v_fresh) < json_array_length(p_runs) then
-    select json_agg(json_build_object('id', x.id, 'run', coalesce(o.owner, x.id)))
+  if coalesce(cardinality(v_ids), 0) < json_array_length(p_runs) then
+    select json_agg(json_build_object('n', y.n, 'run', coalesce(y.owner, y.id)) order by y.n)
       into v_existing
-      from json_to_recordset(p_runs) as x(id uuid)
-      left join unnest(v_passed, v_owners) as o(given, owner) on o.given = x.id
-     where not x.id = any (v_fresh);
+      from (select x.n, x.id, coalesce(x.tenant, 'default') as tenant, o.owner,
+                   row_number() over (partition by coalesce(x.tenant, 'default'), x.id,
+                                                   o.owner is null order by x.n) as nth
+              from rows from (json_to_recordset(p_runs) as (tenant text, id uuid)) with ordinality
+                   as x(tenant, id, n)
+              left join unnest(v_passed, v_owners) as o(n, owner) on o.n = x.n) y
+     where y.owner is not null
+        or y.nth > 1  -- the same id again, in this batch
+        or not exists (select 1 from unnest(v_tenants, v_ids) as f(tenant, id)
+                        where f.tenant = y.tenant and f.id = y.id);
   end if;
   return json_build_object('now', v_now, 'existing', v_existing);
 end

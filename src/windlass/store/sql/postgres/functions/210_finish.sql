@@ -18,6 +18,9 @@ as $$
 declare
   v_now timestamptz := windlass.now();
   v_gone integer;
+  v_tenants text[];
+  v_ids uuid[];
+  v_tokens bigint[];
 begin
   with item as materialized (
     select x.*
@@ -32,7 +35,9 @@ begin
               l.failures + coalesce(i.counts, false)::integer as failures,
               l.crash_count, l.token, l.seq + 1 as seq, l.expires_at,
               i.outcome as told, i.delay, i.failure, i.result, i.error, i.timed_out,
-              coalesce(l.reason, i.error ->> 'message') as reason,
+              -- a handler that ends its own run says why in the error's message
+              coalesce(l.reason, case when i.outcome = 'canceled'
+                                      then i.error ->> 'message' end) as reason,
               case when l.intent = 'cancel' and i.outcome in ('retry', 'snoozed', 'released')
                    then 'canceled' else i.outcome end as outcome
   ), ended as (
@@ -99,15 +104,16 @@ begin
       from gone g
      where g.outcome in ('failed', 'canceled')
   )
-  select count(*) into v_gone from gone;
+  select count(*), array_agg(g.tenant), array_agg(g.id), array_agg(g.token)
+    into v_gone, v_tenants, v_ids, v_tokens
+    from gone g;
 
   if v_gone < json_array_length(p_finishes) then
     return query
       select x.tenant, x.id, x.token
         from json_to_recordset(p_finishes) as x(tenant text, id uuid, token bigint)
-       where not exists (select 1 from windlass.attempts a
-                          where a.tenant = x.tenant and a.run = x.id and a.token = x.token
-                            and a.finished_at = v_now);
+       where not exists (select 1 from unnest(v_tenants, v_ids, v_tokens) as g(tenant, id, token)
+                          where g.tenant = x.tenant and g.id = x.id and g.token = x.token);
   end if;
 end
 $$;

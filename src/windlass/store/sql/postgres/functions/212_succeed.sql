@@ -16,6 +16,9 @@ as $$
 declare
   v_now timestamptz := windlass.now();
   v_gone integer;
+  v_tenants text[];
+  v_ids uuid[];
+  v_tokens bigint[];
 begin
   with item as materialized (
     select x.tenant, x.id, x.token, x.result
@@ -42,15 +45,16 @@ begin
     insert into windlass.events (tenant, subject, seq, type, at, attempt)
     select g.tenant, g.id, g.seq, 'run.succeeded', v_now, g.attempt from gone g
   )
-  select count(*) into v_gone from gone;
+  select count(*), array_agg(g.tenant), array_agg(g.id), array_agg(g.token)
+    into v_gone, v_tenants, v_ids, v_tokens
+    from gone g;
 
   if v_gone < cardinality(p_ids) then
     return query
       select x.tenant, x.id, x.token
         from unnest(p_tenants, p_ids, p_tokens) as x(tenant, id, token)
-       where not exists (select 1 from windlass.attempts a
-                          where a.tenant = x.tenant and a.run = x.id and a.token = x.token
-                            and a.finished_at = v_now);
+       where not exists (select 1 from unnest(v_tenants, v_ids, v_tokens) as g(tenant, id, token)
+                          where g.tenant = x.tenant and g.id = x.id and g.token = x.token);
   end if;
 end
 $$;

@@ -14,7 +14,7 @@ begin
       from windlass.ready r
      where r.queue = p_queue and (r.rank, r.ready_at, r.id) > (p_rank, p_ready_at, p_id)
      order by r.rank, r.ready_at, r.id
-    offset p_window limit 1;
+    offset greatest(p_window, 1) - 1 limit 1;
     if found then
       return;
     end if;

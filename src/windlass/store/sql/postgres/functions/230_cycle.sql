@@ -1,6 +1,6 @@
 -- A worker's whole round trip: record what ended, then take more. Successes come as arrays
 -- (see windlass.succeed), other ends as JSON (see windlass.finish); p_limit 0 claims nothing;
--- p_run_ids claims exactly these runs (see windlass.claim_ids) instead of the queues' heads.
+-- p_run_ids claims exactly these runs (see windlass.lease_named) instead of the queues' heads.
 -- Each row returned says what it is:
 --   now      started_at is the store's clock
 --   lost     (tenant, id, token) of an end that was not recorded: the lease is another's
@@ -22,9 +22,11 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
+declare
+  v_now timestamptz := windlass.now();
 begin
   kind := 'now';
-  started_at := windlass.now();
+  started_at := v_now;
   return next;
   if p_ids is not null then
     return query
@@ -41,19 +43,20 @@ begin
         from windlass.finish(p_others) s;
   end if;
   if p_limit > 0 then
-    perform 1 from windlass.workers w
-      where w.id = p_worker and w.alive_until > started_at for key share;
-    if found and p_run_ids is not null then
-      return query
-        select 'run', c.* from windlass.claim_ids(p_worker, p_claim_no, p_limit, p_jobs,
-                                                  p_queues, p_run_tenants, p_run_ids) c;
-    elsif found then
-      return query
-        select 'run', c.* from windlass.claim(p_worker, p_claim_no, p_limit, p_jobs, p_queues,
-                                              p_after, p_window) c;
-    else
+    -- Later than what ended above, which may be what is claimed here. Asked once: an instant
+    -- later the worker might be dead, and what ended must count all the same.
+    v_now := windlass.now();
+    if not windlass.hold_worker(p_worker, v_now) then
       kind := 'refused';
       return next;
+    elsif p_run_ids is not null then
+      return query
+        select 'run', c.* from windlass.lease_named(p_worker, p_claim_no, p_limit, p_jobs,
+                                                    p_queues, p_run_tenants, p_run_ids, v_now) c;
+    else
+      return query
+        select 'run', c.* from windlass.lease_heads(p_worker, p_claim_no, p_limit, p_jobs,
+                                                    p_queues, p_after, p_window, v_now) c;
     end if;
   end if;
 end

@@ -1,8 +1,9 @@
 -- Give leases of a worker back to their queues, each attempt marked interrupted; under a
 -- cancel intent the run ends canceled. Leases that somebody is just finishing are left alone.
--- p_claim_no: only leases of claims up to this number; p_keep: never these runs.
+-- p_claim_no: only leases of claims up to this number; p_keep: never these leases.
 create or replace function windlass.give_back(
-  p_worker text, p_claim_no bigint, p_keep_tenants text[], p_keep_ids uuid[]
+  p_worker text, p_claim_no bigint, p_keep_tenants text[], p_keep_ids uuid[],
+  p_keep_tokens bigint[]
 ) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -17,8 +18,9 @@ begin
     from (select l.tenant, l.id, l.token
             from windlass.leases l
            where l.worker = p_worker and l.claim_no <= p_claim_no
-             and not exists (select 1 from unnest(p_keep_tenants, p_keep_ids) as k(tenant, id)
-                              where k.tenant = l.tenant and k.id = l.id)
+             and not exists (select 1 from unnest(p_keep_tenants, p_keep_ids, p_keep_tokens)
+                                           as k(tenant, id, token)
+                              where k.tenant = l.tenant and k.id = l.id and k.token = l.token)
              for update of l skip locked) l;
   if v_items is null then
     return 0;

@@ -1,7 +1,8 @@
 -- Keep a worker alive for p_lease seconds from now. Returns {"now", "alive", "orders": [intents
 -- for its runs], "lost": [runs it named but does not hold], "released": n}.
 -- Leases it does not name, of claims numbered up to p_settled, are given back: their claim's
--- reply never arrived. A worker whose lease ran out but whom nobody reaped is revived.
+-- reply never arrived. A worker whose lease ran out but whom nobody reaped is revived; one that
+-- was reaped has lost everything.
 create or replace function windlass.renew(
   p_worker text, p_lease double precision,
   p_tenants text[] default '{}', p_ids uuid[] default '{}', p_tokens bigint[] default '{}',
@@ -20,9 +21,12 @@ begin
      set alive_until = greatest(w.alive_until, v_now + make_interval(secs => p_lease))
    where w.id = p_worker;
   if not found then
-    return json_build_object('now', v_now, 'alive', false);
+    select json_agg(json_build_object('tenant', h.tenant, 'id', h.id, 'token', h.token))
+      into v_lost
+      from unnest(p_tenants, p_ids, p_tokens) as h(tenant, id, token);
+    return json_build_object('now', v_now, 'alive', false, 'lost', v_lost);
   end if;
-  v_released := windlass.give_back(p_worker, p_settled, p_tenants, p_ids);
+  v_released := windlass.give_back(p_worker, p_settled, p_tenants, p_ids, p_tokens);
   select json_agg(json_build_object('tenant', l.tenant, 'id', l.id, 'token', l.token,
                                     'intent', l.intent, 'reason', l.reason))
     into v_orders

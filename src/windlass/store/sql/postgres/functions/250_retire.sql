@@ -7,7 +7,7 @@ declare
   v_released integer;
 begin
   perform 1 from windlass.workers w where w.id = p_worker for update;
-  v_released := windlass.give_back(p_worker, 9223372036854775807, '{}', '{}');
+  v_released := windlass.give_back(p_worker, 9223372036854775807, '{}', '{}', '{}');
   -- A lease that was locked just now is being finished by its holder; should it stay, the
   -- reaper takes it: a lease without a worker row is dead.
   delete from windlass.workers w where w.id = p_worker;

@@ -1,4 +1,4 @@
--- Waiting runs whose expiry has passed end failed/expired. Returns how many.
+-- Waiting runs whose expiry has passed end failed/expired, at most p_limit. Returns how many.
 create or replace function windlass.expire(p_limit integer default 500) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -21,7 +21,8 @@ begin
   end if;
   with late as materialized (
     select r.ctid as place from windlass.ready r
-     where r.expires_at <= v_now order by r.expires_at limit p_limit for update skip locked
+     where r.expires_at <= v_now order by r.expires_at limit p_limit - v_count
+       for update skip locked
   ), moved as (
     delete from windlass.ready r where r.ctid = any (array (select l.place from late l))
     returning r.*

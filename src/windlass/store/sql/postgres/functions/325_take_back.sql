@@ -1,7 +1,7 @@
 -- The leases at these places (locked by the caller) are taken from their dead holders.
 create or replace function windlass.take_back(
   p_places tid[], p_max_crashes integer, p_now timestamptz,
-  out reaped integer, out crashed integer
+  out reaped integer, out crashed integer, out canceled integer
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -50,8 +50,9 @@ begin
                 then json_build_object('reason', g.reason) end
       from gone g
   )
-  select count(*) filter (where g.fate = 'ready'), count(*) filter (where g.fate <> 'ready')
-    into reaped, crashed
+  select count(*) filter (where g.fate = 'ready'), count(*) filter (where g.fate = 'failed'),
+         count(*) filter (where g.fate = 'canceled')
+    into reaped, crashed, canceled
     from gone g;
 end
 $$;

@@ -1,7 +1,7 @@
 -- Take back the runs of dead workers: those whose alive_until has passed, and leases without
 -- a worker. Each goes to its queue with crash_count + 1; at p_max_crashes it ends
 -- failed/crashed; under a cancel intent it ends canceled. At most p_limit runs.
--- Returns {"reaped", "crashed", "workers"}.
+-- Returns {"reaped", "crashed", "workers", "more"}.
 create or replace function windlass.reap(p_max_crashes integer, p_limit integer default 500)
 returns json
 language plpgsql volatile security definer
@@ -9,6 +9,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
   v_now timestamptz := windlass.now();
+  v_left integer := p_limit;
   v_worker text;
   v_workers text[] := '{}';
   v_reaped integer := 0;
@@ -19,26 +20,30 @@ begin
   -- The row lock asks again whether it is still dead: a renewal may just have come.
   for v_worker in
     select w.id from windlass.workers w
-     where w.alive_until <= v_now order by w.alive_until limit 20 for update skip locked
+     where w.alive_until <= v_now order by w.alive_until limit p_limit for update skip locked
   loop
+    exit when v_left <= 0;
     select coalesce(array_agg(l.place), '{}') into v_places
       from (select l.ctid as place from windlass.leases l
              where l.worker = v_worker
-             limit p_limit - v_reaped - v_crashed for update skip locked) l;
+             limit v_left for update skip locked) l;
     select * into v_some from windlass.take_back(v_places, p_max_crashes, v_now);
+    v_left := v_left - cardinality(v_places);
     v_reaped := v_reaped + v_some.reaped;
     v_crashed := v_crashed + v_some.crashed;
     v_workers := v_workers || v_worker;
-    if not exists (select 1 from windlass.leases l where l.worker = v_worker) then
-      delete from windlass.workers w where w.id = v_worker;
-    end if;
+    -- Also where the limit leaves some of its leases for the next time: it must not be revived
+    -- by a renewal in between. A lease without a worker is dead.
+    delete from windlass.workers w where w.id = v_worker;
   end loop;
   select coalesce(array_agg(l.place), '{}') into v_places
     from (select l.ctid as place from windlass.leases l
            where not exists (select 1 from windlass.workers w where w.id = l.worker)
-           limit p_limit - v_reaped - v_crashed for update of l skip locked) l;
+           limit v_left for update of l skip locked) l;
   select * into v_some from windlass.take_back(v_places, p_max_crashes, v_now);
+  v_left := v_left - cardinality(v_places);
   return json_build_object('reaped', v_reaped + v_some.reaped,
-                           'crashed', v_crashed + v_some.crashed, 'workers', v_workers);
+                           'crashed', v_crashed + v_some.crashed, 'workers', v_workers,
+                           'more', v_left <= 0);
 end
 $$;

@@ -3,7 +3,8 @@
 -- "more"}.
 create or replace function windlass.sweep(
   p_dispatch boolean default true, p_expire boolean default true, p_reap boolean default true,
-  p_max_crashes integer default 3, p_limit integer default 500
+  p_max_crashes integer default 3, p_limit integer default 500,
+  p_grace double precision default 0
 ) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -13,12 +14,13 @@ declare
   v_expired integer := 0;
   v_reap json;
   v_due timestamptz;
-  v_taken integer;
 begin
   if p_expire then
     v_expired := windlass.expire(p_limit);
   end if;
-  if p_reap then
+  -- After a restart of the server nobody could renew for a while: that is no crash of theirs.
+  if p_reap and clock_timestamp() > pg_postmaster_start_time() + make_interval(secs => p_grace)
+  then
     v_reap := windlass.reap(p_max_crashes, p_limit);
   end if;
   if p_dispatch then
@@ -26,14 +28,12 @@ begin
       from windlass.dispatch(p_limit) d;
     select t.due_at into v_due from windlass.timers t order by t.due_at limit 1;
   end if;
-  v_taken := coalesce((v_reap ->> 'reaped')::integer, 0)
-             + coalesce((v_reap ->> 'crashed')::integer, 0);
   return json_build_object(
     'now', windlass.now(), 'dispatched', v_dispatched, 'expired', v_expired,
     'reaped', coalesce((v_reap ->> 'reaped')::integer, 0),
     'crashed', coalesce((v_reap ->> 'crashed')::integer, 0),
     'workers', v_reap -> 'workers', 'next_due', v_due,
     'more', coalesce(json_array_length(v_dispatched), 0) >= p_limit
-            or v_expired >= p_limit or v_taken >= p_limit);
+            or v_expired >= p_limit or coalesce((v_reap ->> 'more')::boolean, false));
 end
 $$;

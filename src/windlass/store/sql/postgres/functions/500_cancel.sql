@@ -6,26 +6,25 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
-  v_now timestamptz := windlass.now();
   v_ready windlass.ready;
   v_timer windlass.timers;
   v_lease record;
   v_status text;
 begin
   -- A run may move between two looks; it has a position or an outcome at every instant, so a
-  -- few rounds find it.
+  -- few rounds find it. The time is taken once the row is ours: a run's events do not go back.
   for v_round in 1..20 loop
     delete from windlass.ready r where r.tenant = p_tenant and r.id = p_id returning * into v_ready;
     if found then
       perform windlass.end_waiting(json_build_array(row_to_json(v_ready)),
-                                   'canceled', null, p_reason, v_now);
+                                   'canceled', null, p_reason, windlass.now());
       return query select * from windlass.get_runs(p_tenant, array[p_id]);
       return;
     end if;
     delete from windlass.timers t where t.tenant = p_tenant and t.id = p_id returning * into v_timer;
     if found then
       perform windlass.end_waiting(json_build_array(row_to_json(v_timer)),
-                                   'canceled', null, p_reason, v_now);
+                                   'canceled', null, p_reason, windlass.now());
       return query select * from windlass.get_runs(p_tenant, array[p_id]);
       return;
     end if;
@@ -36,7 +35,7 @@ begin
     returning l.seq, l.attempt into v_lease;
     if found then
       insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
-      values (p_tenant, p_id, v_lease.seq, 'run.cancel_requested', v_now, v_lease.attempt,
+      values (p_tenant, p_id, v_lease.seq, 'run.cancel_requested', windlass.now(), v_lease.attempt,
               case when p_reason is not null then json_build_object('reason', p_reason) end)
       on conflict do nothing;  -- asked before: the first request stands
       return query select * from windlass.get_runs(p_tenant, array[p_id]);

@@ -1,0 +1,287 @@
+"""The application: where settings, store, jobs and clients are put together."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from windlass import codec
+from windlass.client import Client, Request, Run, Using
+from windlass.client.client import ListOptions
+from windlass.client.requests import UsingOptions
+from windlass.config import Settings
+from windlass.context import Context, SyncContext
+from windlass.domain.job import JobOptions, JobSpec, define_job
+from windlass.domain.run import JobRow
+from windlass.domain.signature import check_parameters
+from windlass.duration import Duration
+from windlass.engine.worker import Worker, WorkerOptions
+from windlass.errors import BadArguments, DuplicateJob, UnknownJob, UsageError
+from windlass.job import Job
+from windlass.sources import Sources
+from windlass.store.interface import Store
+from windlass.store.open import open_store
+from windlass.transport.interface import Transport
+from windlass.transport.store import StoreTransport
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class JobDecorator(Protocol):
+    """What `app.job(...)` with options returns."""
+
+    @overload
+    def __call__(
+        self, handler: Callable[Concatenate[Context, P], Awaitable[R]], /
+    ) -> Job[P, Concatenate[Context, P], Awaitable[R]]: ...
+    @overload
+    def __call__(
+        self, handler: Callable[Concatenate[SyncContext, P], R], /
+    ) -> Job[P, Concatenate[SyncContext, P], R]: ...
+    @overload
+    def __call__(self, handler: Callable[P, R], /) -> Job[P, P, R]: ...
+
+
+class Windlass:
+    """Durable jobs in one database.
+
+    >>> app = Windlass("sqlite:///windlass.db")
+    >>> @app.job
+    ... async def greet(name: str) -> str:
+    ...     return f"Hello, {name}"
+
+    Nothing is opened until it is used. `url` is `sqlite:///file.db` or `postgresql://…`; it and
+    the other settings also come from `WINDLASS_*` variables and `windlass.toml`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        transport: Transport | None = None,
+        sources: Sources | None = None,
+        **settings: Any,
+    ) -> None:
+        self.settings = Settings.load(url=url, **settings)
+        self.sources = sources or Sources.system()
+        self.transport = transport or StoreTransport()
+        self.store: Store = open_store(self.settings, self.sources)
+        self.client = Client(self.store, self.sources, self.transport, tenant=self.settings.tenant)
+        self._jobs: dict[str, Job[Any, Any, Any]] = {}
+
+    # -- jobs -------------------------------------------------------------------------------
+
+    @overload
+    def job(
+        self, handler: Callable[Concatenate[Context, P], Awaitable[R]], /
+    ) -> Job[P, Concatenate[Context, P], Awaitable[R]]: ...
+    @overload
+    def job(
+        self, handler: Callable[Concatenate[SyncContext, P], R], /
+    ) -> Job[P, Concatenate[SyncContext, P], R]: ...
+    @overload
+    def job(self, handler: Callable[P, R], /) -> Job[P, P, R]: ...
+    @overload
+    def job(self, /, **options: Unpack[JobOptions]) -> JobDecorator: ...
+
+    def job(self, handler: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Make a function a job; bare, or with options: name, queue, priority, max_attempts,
+        retry, timeout, executor.
+
+        A job's name is the function's unless given. A first parameter that is called `ctx` or
+        annotated with Context (SyncContext in sync functions) gets the run's context.
+        """
+
+        def define(function: Callable[..., Any]) -> Job[Any, Any, Any]:
+            options.setdefault("max_attempts", self.settings.max_attempts)
+            return self._add(Job(self, define_job(function, **options)))
+
+        return define if handler is None else define(handler)
+
+    @property
+    def jobs(self) -> Mapping[str, Job[Any, Any, Any]]:
+        """The jobs defined in this process, by name."""
+        return dict(self._jobs)
+
+    # -- runs -------------------------------------------------------------------------------
+
+    def enqueue(
+        self,
+        job: str,
+        input: Mapping[str, Any] | None = None,
+        **options: Unpack[UsingOptions],
+    ) -> Run:
+        """Enqueue by name; the handler need not be in this process."""
+        request = self._own_request(job, input, options)
+        if request is None:
+            row = self.store.run(self.store.operations.get_job(self.settings.tenant, job))
+            request = self._stored_request(job, row, input, options)
+        return self.client.enqueue([request])[0]
+
+    async def aenqueue(
+        self,
+        job: str,
+        input: Mapping[str, Any] | None = None,
+        **options: Unpack[UsingOptions],
+    ) -> Run:
+        """As `enqueue`, in async code."""
+        request = self._own_request(job, input, options)
+        if request is None:
+            call = self.store.operations.get_job(self.settings.tenant, job)
+            request = self._stored_request(job, await self.store.arun(call), input, options)
+        return (await self.client.aenqueue([request]))[0]
+
+    def enqueue_many(self, requests: Iterable[Request]) -> Sequence[Run]:
+        """Enqueue many runs in one round trip, all or none: `[job.request(...), ...]`."""
+        return self.client.enqueue(_checked(requests))
+
+    async def aenqueue_many(self, requests: Iterable[Request]) -> Sequence[Run]:
+        """As `enqueue_many`, in async code."""
+        return await self.client.aenqueue(_checked(requests))
+
+    def get(self, run: str) -> Run:
+        """Read a run; raises RunNotFound."""
+        return self.client.get(run)
+
+    async def aget(self, run: str) -> Run:
+        """As `get`, in async code."""
+        return await self.client.aget(run)
+
+    def list(self, **query: Unpack[ListOptions]) -> Sequence[Run]:
+        """A page of runs, newest first, by status, job, queue, tag, failure, created_from,
+        created_to, dead; `limit` of them; the next page: before=the last one's id."""
+        return self.client.list(**query)
+
+    async def alist(self, **query: Unpack[ListOptions]) -> Sequence[Run]:
+        """As `list`, in async code."""
+        return await self.client.alist(**query)
+
+    def result(self, run: str, *, timeout: Duration | None = None) -> Any:
+        """Wait for a run's result; raises RunFailed, ResultTimeout."""
+        return self.client.result(run, timeout=timeout)
+
+    async def aresult(self, run: str, *, timeout: Duration | None = None) -> Any:
+        """As `result`, in async code."""
+        return await self.client.aresult(run, timeout=timeout)
+
+    def cancel(self, run: str, *, reason: str | None = None) -> Run:
+        """End a run that has not started; ask for the end of one that is running."""
+        return self.client.cancel(run, reason=reason)
+
+    async def acancel(self, run: str, *, reason: str | None = None) -> Run:
+        """As `cancel`, in async code."""
+        return await self.client.acancel(run, reason=reason)
+
+    def retry(self, run: str, *, max_attempts: int | None = None) -> Run:
+        """Reopen a failed, canceled or stale run."""
+        return self.client.retry(run, max_attempts=max_attempts)
+
+    async def aretry(self, run: str, *, max_attempts: int | None = None) -> Run:
+        """As `retry`, in async code."""
+        return await self.client.aretry(run, max_attempts=max_attempts)
+
+    # -- work -------------------------------------------------------------------------------
+
+    def worker(self, **changes: Any) -> Worker:
+        """A worker for the jobs defined here; run it with `await worker.run()`."""
+        settings = self.settings
+        options: dict[str, Any] = {
+            "lease": settings.lease,
+            "renew": settings.renew,
+            "sweep": settings.sweep,
+            "drain": settings.drain,
+            "poll": settings.poll,
+            "max_crashes": settings.max_crashes,
+            "concurrency": settings.concurrency,
+            "threads": settings.threads,
+            "queues": settings.queues,
+            "result_limit": settings.payload_limit,
+            "tenant": settings.tenant,
+            **changes,
+        }
+        return Worker(
+            self.store,
+            [job.spec for job in self._jobs.values()],
+            WorkerOptions(**options),
+            sources=self.sources,
+            transport=self.transport,
+        )
+
+    def migrate(self) -> tuple[int, int]:
+        """Bring the store's schema up to date; returns the versions before and after."""
+        return self.store.migrate()
+
+    def close(self) -> None:
+        """Close the connections of the sync face."""
+        self.store.close()
+
+    async def aclose(self) -> None:
+        """Close everything."""
+        await self.store.aclose()
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _add(self, job: Job[Any, Any, Any]) -> Job[Any, Any, Any]:
+        known = self._jobs.get(job.name)
+        if known is not None:
+            raise DuplicateJob(job.name, _place(known.spec), _place(job.spec))
+        self._jobs[job.name] = job
+        return job
+
+    def _own_request(
+        self, job: str, input: Mapping[str, Any] | None, options: UsingOptions
+    ) -> Request | None:
+        known = self._jobs.get(job)
+        if known is None:
+            return None
+        return known.using(**options).request(**_arguments(job, input))
+
+    def _stored_request(
+        self,
+        job: str,
+        row: JobRow | None,
+        input: Mapping[str, Any] | None,
+        options: UsingOptions,
+    ) -> Request:
+        """For a job that other code defines: its row knows the queue and the arguments."""
+        if row is None:
+            raise UnknownJob(job, sorted(self._jobs))
+        default = codec.decode(row.default_input)
+        arguments = default if input is None and default else _arguments(job, input)
+        if row.parameters is not None:
+            check_parameters(row.parameters, arguments, job)
+        limit = self.settings.payload_limit
+        return Request(
+            job=job,
+            queue=row.queue,
+            priority=row.priority,
+            input=codec.encode(arguments, what=f"input of job {job!r}", limit=limit),
+            using=Using().with_(**options),
+            job_version=row.version,
+        )
+
+
+def _arguments(job: str, input: Mapping[str, Any] | None) -> dict[str, Any]:
+    if input is None:
+        return {}
+    names: Any = input  # callers without a type checker pass anything
+    if not isinstance(names, Mapping) or not all(isinstance(name, str) for name in names):
+        raise BadArguments(job, "takes its arguments by name, as a dict")
+    return dict(input)
+
+
+def _checked(requests: Iterable[Request]) -> Sequence[Request]:
+    found = list(requests)
+    for request in found:
+        if not isinstance(request, Request):
+            raise UsageError(
+                f"{request!r} is not a request: make them with job.request(...), "
+                "e.g. app.enqueue_many([job.request(user_id=1)])."
+            )
+    return found
+
+
+def _place(spec: JobSpec) -> str:
+    code = getattr(inspect.unwrap(spec.handler), "__code__", None)
+    name = f"{spec.handler.__module__}.{getattr(spec.handler, '__qualname__', spec.name)}"
+    return f"{name} (line {code.co_firstlineno})" if code is not None else name

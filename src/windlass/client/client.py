@@ -1,0 +1,321 @@
+"""The verbs of an application, in two faces over the same calls.
+
+The sync face uses no thread and no loop. The async face never blocks the loop, and enqueues in
+groups. Each pair of twins differs in nothing but how the call is run.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypedDict, Unpack
+
+from windlass import codec
+from windlass.client.group import GroupCommit
+from windlass.client.requests import Request
+from windlass.client.run import Run
+from windlass.domain.job import check_max_attempts
+from windlass.domain.run import Enqueued, Event, NewRun, RunFilter, RunRecord, RunRef
+from windlass.domain.states import Failure, Status
+from windlass.duration import Duration, parse_duration
+from windlass.errors import BadOption, ResultTimeout, RunFailed, RunNotFound
+from windlass.sources import Sources
+from windlass.store.interface import Store
+from windlass.transport.interface import Transport, encode_message
+
+MOST_PER_PAGE = 1000
+_FIRST_LOOK = 0.005
+_LAST_LOOK = 0.25
+
+
+class ListOptions(TypedDict, total=False):
+    """What a listing may be narrowed by."""
+
+    status: Status | str
+    job: str
+    queue: str
+    tag: str
+    failure: Failure | str
+    created_from: datetime
+    created_to: datetime
+    dead: bool
+    before: str
+    limit: int
+
+
+class Client:
+    """Enqueue, look, wait, cancel, retry."""
+
+    def __init__(
+        self, store: Store, sources: Sources, transport: Transport, *, tenant: str
+    ) -> None:
+        self._store = store
+        self._sources = sources
+        self._transport = transport
+        self._tenant = tenant
+        self._group = GroupCommit(store)
+
+    def enqueue(self, requests: Sequence[Request]) -> Sequence[Run]:
+        """Enqueue in one round trip, all or none."""
+        if not requests:
+            return []
+        runs = [self._new_run(request) for request in requests]
+        answers = self._store.run(self._store.operations.enqueue(runs))
+        self._announce(runs, answers)
+        known = self._store.run(self._known(answers)) if _some_known(answers) else ()
+        return self._handles(runs, answers, known)
+
+    async def aenqueue(self, requests: Sequence[Request]) -> Sequence[Run]:
+        """As `enqueue`."""
+        if not requests:
+            return []
+        runs = [self._new_run(request) for request in requests]
+        answers = await self._group.enqueue(runs)
+        await self._aannounce(runs, answers)
+        known = await self._store.arun(self._known(answers)) if _some_known(answers) else ()
+        return self._handles(runs, answers, known)
+
+    def get(self, run: str) -> Run:
+        """Read a run; raises RunNotFound."""
+        return self._found(run, self._store.run(self._store.operations.get_run(self._ref(run))))
+
+    async def aget(self, run: str) -> Run:
+        """As `get`."""
+        call = self._store.operations.get_run(self._ref(run))
+        return self._found(run, await self._store.arun(call))
+
+    def list(self, **query: Unpack[ListOptions]) -> Sequence[Run]:
+        """A page of runs, newest first; the next page: before=the last one's id."""
+        call = self._store.operations.list_runs(self._filter(query))
+        return [Run(self, record) for record in self._store.run(call)]
+
+    async def alist(self, **query: Unpack[ListOptions]) -> Sequence[Run]:
+        """As `list`."""
+        call = self._store.operations.list_runs(self._filter(query))
+        return [Run(self, record) for record in await self._store.arun(call)]
+
+    def cancel(self, run: str, *, reason: str | None = None) -> Run:
+        """End a run that has not started; ask for the end of one that is running."""
+        call = self._store.operations.cancel(self._ref(run), _reason(reason))
+        return Run(self, self._store.run(call))
+
+    async def acancel(self, run: str, *, reason: str | None = None) -> Run:
+        """As `cancel`."""
+        call = self._store.operations.cancel(self._ref(run), _reason(reason))
+        return Run(self, await self._store.arun(call))
+
+    def retry(self, run: str, *, max_attempts: int | None = None) -> Run:
+        """Reopen a failed, canceled or stale run, with a fresh budget."""
+        call = self._store.operations.retry(self._ref(run), _budget(max_attempts))
+        reopened = Run(self, self._store.run(call))
+        self._transport.publish([encode_message(reopened.ref)])
+        self._store.notify()
+        return reopened
+
+    async def aretry(self, run: str, *, max_attempts: int | None = None) -> Run:
+        """As `retry`."""
+        call = self._store.operations.retry(self._ref(run), _budget(max_attempts))
+        reopened = Run(self, await self._store.arun(call))
+        self._transport.publish([encode_message(reopened.ref)])
+        await self._store.anotify()
+        return reopened
+
+    def discard(self, runs: Sequence[str]) -> int:
+        """Take failed runs off the dead letters; returns how many were on it."""
+        return self._store.run(self._store.operations.discard(self._tenant, _ids(runs)))
+
+    async def adiscard(self, runs: Sequence[str]) -> int:
+        """As `discard`."""
+        return await self._store.arun(self._store.operations.discard(self._tenant, _ids(runs)))
+
+    def events(self, run: str, *, after: int = 0, limit: int = 1000) -> Sequence[Event]:
+        """A run's history, in order."""
+        return self._store.run(self._store.operations.list_events(self._ref(run), after, limit))
+
+    async def aevents(self, run: str, *, after: int = 0, limit: int = 1000) -> Sequence[Event]:
+        """As `events`."""
+        call = self._store.operations.list_events(self._ref(run), after, limit)
+        return await self._store.arun(call)
+
+    def wait(self, run: str, *, timeout: Duration | None = None) -> Run:
+        """Wait until a run has ended, whatever the outcome. Raises ResultTimeout."""
+        patience = _Wait(run, timeout, self._sources)
+        while True:
+            found = self.get(run)
+            if found.status.finished:
+                return found
+            time.sleep(patience.pause())
+
+    async def await_end(self, run: str, *, timeout: Duration | None = None) -> Run:
+        """As `wait`."""
+        patience = _Wait(run, timeout, self._sources)
+        while True:
+            found = await self.aget(run)
+            if found.status.finished:
+                return found
+            await asyncio.sleep(patience.pause())
+
+    def result(self, run: str, *, timeout: Duration | None = None) -> Any:
+        """Wait for a run's result; raises RunFailed where it has none, ResultTimeout."""
+        return _result(self.wait(run, timeout=timeout))
+
+    async def aresult(self, run: str, *, timeout: Duration | None = None) -> Any:
+        """As `result`."""
+        return _result(await self.await_end(run, timeout=timeout))
+
+    def _new_run(self, request: Request) -> NewRun:
+        return request.new_run(self._sources.new_id(), self._tenant)
+
+    def _announce(self, runs: Sequence[NewRun], answers: Sequence[Enqueued]) -> None:
+        """Tell workers; a run for later is found by the dispatchers in its time."""
+        if any(a.created for a in answers):
+            if not self._transport.pulls:
+                self._transport.publish(_messages(runs, answers))
+            self._store.notify()
+
+    async def _aannounce(self, runs: Sequence[NewRun], answers: Sequence[Enqueued]) -> None:
+        if any(a.created for a in answers):
+            if not self._transport.pulls:
+                self._transport.publish(_messages(runs, answers))
+            await self._store.anotify()
+
+    def _known(self, answers: Sequence[Enqueued]) -> Any:
+        ids = [answer.id for answer in answers if not answer.created]
+        return self._store.operations.get_runs(self._tenant, ids)
+
+    def _handles(
+        self, runs: Sequence[NewRun], answers: Sequence[Enqueued], known: Sequence[RunRecord]
+    ) -> Sequence[Run]:
+        records = {record.id: record for record in known}
+        handles = []
+        for run, answer in zip(runs, answers, strict=True):
+            if answer.created:
+                record: RunRecord | None = _fresh(run, answer)
+            else:
+                record = records.get(answer.id)
+            if record is None:
+                raise RunNotFound(answer.id)  # deleted in the same moment
+            handles.append(Run(self, record))
+        return handles
+
+    def _found(self, run: str, record: RunRecord | None) -> Run:
+        if record is None:
+            raise RunNotFound(run)
+        return Run(self, record)
+
+    def _ref(self, run: str) -> RunRef:
+        return RunRef(self._tenant, _id(run))
+
+    def _filter(self, query: ListOptions) -> RunFilter:
+        unknown = set(query) - set(ListOptions.__annotations__)
+        if unknown:
+            raise BadOption(min(unknown), f"there is none, but {', '.join(_LIST_NAMES)}")
+        given: dict[str, Any] = {n: v for n, v in query.items() if v is not None}
+        for name, kind in (("status", Status), ("failure", Failure)):
+            if name in given:
+                try:
+                    given[name] = kind(given[name])
+                except ValueError:
+                    raise BadOption(
+                        name, f"{given[name]!r} is not one of {', '.join(kind)}"
+                    ) from None
+        if "before" in given:
+            given["before"] = _id(given["before"])
+        for name in ("created_from", "created_to"):
+            if name in given and given[name].tzinfo is None:
+                raise BadOption(name, "it has no time zone: say which, e.g. tzinfo=UTC")
+        if not 1 <= given.get("limit", 1) <= MOST_PER_PAGE:
+            raise BadOption("limit", f"{given['limit']} is not from 1 to {MOST_PER_PAGE}")
+        return RunFilter(tenant=self._tenant, **given)
+
+
+_LIST_NAMES = tuple(ListOptions.__annotations__)
+
+
+class _Wait:
+    """How long to sleep between looks: short at first, then less and less often."""
+
+    def __init__(self, run: str, timeout: Duration | None, sources: Sources) -> None:
+        self._run = run
+        self._clock = sources.clock
+        self._timeout = None if timeout is None else parse_duration(timeout)
+        self._began = self._clock.monotonic()
+        self._next = _FIRST_LOOK
+
+    def pause(self) -> float:
+        """Seconds until the next look; raises ResultTimeout when the time is up."""
+        pause, self._next = self._next, min(self._next * 1.5, _LAST_LOOK)
+        if self._timeout is None:
+            return pause
+        left = self._began + self._timeout - self._clock.monotonic()
+        if left <= 0:
+            raise ResultTimeout(self._run, self._timeout)
+        return min(pause, left)
+
+
+def _result(run: Run) -> Any:
+    if run.status is Status.SUCCEEDED:
+        return run.result
+    raise RunFailed(run.id, run.status, run.failure, run.error)
+
+
+def _fresh(run: NewRun, answer: Enqueued) -> RunRecord:
+    """A run that was just made, without reading it back."""
+    return RunRecord(
+        tenant=run.tenant,
+        id=run.id,
+        job=run.job,
+        queue=run.queue,
+        status=answer.status,
+        priority=run.priority,
+        attempt=0,
+        failures=0,
+        crash_count=0,
+        token=0,
+        created_at=answer.created_at,
+        scheduled_for=answer.scheduled_for,
+        updated_at=answer.created_at,
+        input=run.input,
+        key=run.key,
+        tags=run.tags,
+        options=run.options,
+        trace=run.trace,
+        waiting_for="delay" if answer.status is Status.SCHEDULED else None,
+        due_at=answer.scheduled_for if answer.status is Status.SCHEDULED else None,
+        expires_at=run.expires_at,
+    )
+
+
+def _some_known(answers: Sequence[Enqueued]) -> bool:
+    return not all(answer.created for answer in answers)
+
+
+def _messages(runs: Sequence[NewRun], answers: Sequence[Enqueued]) -> list[bytes]:
+    return [
+        encode_message(RunRef(run.tenant, answer.id))
+        for run, answer in zip(runs, answers, strict=True)
+        if answer.created and answer.status is Status.QUEUED
+    ]
+
+
+def _reason(reason: str | None) -> str | None:
+    if reason is not None:
+        codec.encode(reason, what="reason", limit=10_000)
+    return reason
+
+
+def _budget(max_attempts: int | None) -> int | None:
+    return None if max_attempts is None else check_max_attempts(max_attempts)
+
+
+def _ids(runs: Sequence[str]) -> list[str]:
+    return [_id(run) for run in runs]
+
+
+def _id(run: object) -> str:
+    """An id as the stores know it; what cannot be one is not found, alike on both."""
+    text = run.strip().lower() if isinstance(run, str) else ""
+    digits = text.replace("-", "")
+    if len(digits) != 32 or any(c not in "0123456789abcdef" for c in digits):
+        raise RunNotFound(str(run)[:100])
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -1,0 +1,160 @@
+"""What is to be enqueued, checked before anything is written."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, TypedDict, Unpack
+
+import msgspec
+
+from windlass.domain.job import check_max_attempts, check_name, check_priority, check_timeout
+from windlass.domain.run import NewRun, Options
+from windlass.duration import Duration, parse_duration
+from windlass.errors import BadOption
+
+MOST_TAGS = 100
+_LONGEST_KEY = 1000
+_LONGEST_TAG = 200
+
+
+class UsingOptions(TypedDict, total=False):
+    """What one run may override: the arguments of ``using``."""
+
+    delay: Duration
+    at: datetime
+    priority: int
+    key: str
+    key_ttl: Duration
+    queue: str
+    tags: Iterable[str]
+    expires: Duration | datetime
+    max_attempts: int
+    timeout: Duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Using:
+    """Checked options of one run."""
+
+    delay: float | None = None
+    at: datetime | None = None
+    priority: int | None = None
+    key: str | None = None
+    key_ttl: float | None = None
+    queue: str | None = None
+    tags: tuple[str, ...] = ()
+    expires_in: float | None = None
+    expires_at: datetime | None = None
+    options: Options | None = None
+
+    def with_(self, **given: Unpack[UsingOptions]) -> "Using":
+        """The same with some options set; raises BadOption or BadDuration."""
+        changes: dict[str, Any] = {}
+        for name, value in given.items():
+            reader = _READERS.get(name)
+            if reader is None:
+                raise BadOption(name, f"there is none of that name, but {', '.join(_READERS)}")
+            changes.update(reader(value))
+        own = {n: changes.pop(n) for n in ("max_attempts", "timeout") if n in changes}
+        if own:
+            before = self.options or Options()
+            merged = {"max_attempts": before.max_attempts, "timeout": before.timeout, **own}
+            changes["options"] = Options(**merged)
+        using = replace(self, **changes)
+        if using.delay is not None and using.at is not None:
+            raise BadOption("delay", "give either delay or at, not both")
+        if using.key_ttl is not None and using.key is None:
+            raise BadOption("key_ttl", "it needs a key")
+        return using
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A run to be made: `job.request(...)` makes one, `app.enqueue_many` enqueues them."""
+
+    job: str
+    queue: str
+    priority: int
+    input: bytes
+    using: Using
+    job_version: str | None = None
+
+    def new_run(self, run: str, tenant: str, trace: str | None = None) -> NewRun:
+        """The request as the store takes it, under an id of its own."""
+        using = self.using
+        return NewRun(
+            id=run,
+            tenant=tenant,
+            job=self.job,
+            job_version=self.job_version,
+            queue=using.queue or self.queue,
+            priority=self.priority if using.priority is None else using.priority,
+            input=msgspec.Raw(self.input),
+            options=using.options,
+            key=using.key,
+            key_ttl=using.key_ttl,
+            tags=using.tags,
+            delay=using.delay,
+            at=using.at,
+            expires_in=using.expires_in,
+            expires_at=using.expires_at,
+            trace=trace,
+        )
+
+
+def _delay(value: Any) -> dict[str, Any]:
+    return {"delay": parse_duration(value)}
+
+
+def _at(value: Any) -> dict[str, Any]:
+    return {"at": _instant("at", value)}
+
+
+def _expires(value: Any) -> dict[str, Any]:
+    if isinstance(value, datetime):
+        return {"expires_at": _instant("expires", value), "expires_in": None}
+    return {"expires_in": parse_duration(value), "expires_at": None}
+
+
+def _tags(value: Any) -> dict[str, Any]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise BadOption("tags", f"{value!r} is not a list of texts")
+    tags = tuple(dict.fromkeys(_text("tags", tag, _LONGEST_TAG) for tag in value))
+    if len(tags) > MOST_TAGS:
+        raise BadOption("tags", f"{len(tags)} are more than {MOST_TAGS}")
+    return {"tags": tags}
+
+
+def _instant(option: str, value: object) -> datetime:
+    if not isinstance(value, datetime):
+        raise BadOption(option, f"{value!r} is not a datetime")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise BadOption(option, f"{value!r} has no time zone: say which, e.g. tzinfo=UTC")
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise BadOption(option, f"{value!r} is out of range") from None
+
+
+def _text(option: str, value: object, longest: int) -> str:
+    if not isinstance(value, str) or not value:
+        raise BadOption(option, f"{value!r} is not text")
+    if len(value) > longest:
+        raise BadOption(option, f"it has {len(value)} characters, more than {longest}")
+    if "\x00" in value or any("\ud800" <= c <= "\udfff" for c in value):
+        raise BadOption(option, "it has a NUL or a lone surrogate, which no store can hold")
+    return value
+
+
+_READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "delay": _delay,
+    "at": _at,
+    "priority": lambda value: {"priority": check_priority(value)},
+    "key": lambda value: {"key": _text("key", value, _LONGEST_KEY)},
+    "key_ttl": lambda value: {"key_ttl": parse_duration(value)},
+    "queue": lambda value: {"queue": check_name("queue", value)},
+    "tags": _tags,
+    "expires": _expires,
+    "max_attempts": lambda value: {"max_attempts": check_max_attempts(value)},
+    "timeout": lambda value: {"timeout": check_timeout(value)},
+}

@@ -1,0 +1,148 @@
+"""What a handler sees of its run: `Context` in async handlers, `SyncContext` in threads."""
+
+import logging
+from typing import Protocol
+
+from windlass.domain.run import Claimed, Held
+from windlass.errors import BadOption, LeaseLost
+from windlass.logs import RunLog
+from windlass.store.interface import Store
+
+_logger = logging.getLogger("windlass.run")
+
+
+class Standing(Protocol):
+    """How the attempt stands; changed by the engine, read by the handler."""
+
+    @property
+    def canceled(self) -> bool: ...
+
+    @property
+    def stopping(self) -> bool: ...
+
+
+class _BaseContext:
+    __slots__ = ("_claimed", "_log", "_standing", "_store", "_worker")
+
+    def __init__(self, claimed: Claimed, standing: Standing, store: Store, worker: str) -> None:
+        self._claimed = claimed
+        self._standing = standing
+        self._store = store
+        self._worker = worker
+        self._log: RunLog | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The run's id: the same in every attempt, so a good idempotency key for effects."""
+        return self._claimed.id
+
+    @property
+    def job(self) -> str:
+        """The job's name."""
+        return self._claimed.job
+
+    @property
+    def tenant(self) -> str:
+        """The run's owner."""
+        return self._claimed.tenant
+
+    @property
+    def queue(self) -> str:
+        """The queue it was claimed from."""
+        return self._claimed.queue
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self._claimed.attempt
+
+    @property
+    def failures(self) -> int:
+        """How many attempts have failed before this one."""
+        return self._claimed.failures
+
+    @property
+    def token(self) -> int:
+        """The lease's fencing token: greater than that of every earlier attempt."""
+        return self._claimed.token
+
+    @property
+    def trace(self) -> str:
+        """The trace id, 32 hexadecimal digits: the enqueuer's, else made of the run's id."""
+        return trace_of(self._claimed)
+
+    @property
+    def log(self) -> RunLog:
+        """A logger whose events carry the run, the job, the attempt and the trace."""
+        if self._log is None:
+            self._log = run_log(self._claimed, self._worker)
+        return self._log
+
+    @property
+    def canceled(self) -> bool:
+        """True once the run should end: canceled, timed out, or its lease is lost."""
+        return self._standing.canceled
+
+    @property
+    def stopping(self) -> bool:
+        """True once the worker shuts down: what is not done soon is given back."""
+        return self._standing.stopping
+
+    def _held(self) -> Held:
+        return Held(self._claimed.tenant, self._claimed.id, self._claimed.token)
+
+
+class Context(_BaseContext):
+    """What an async handler sees of its run."""
+
+    __slots__ = ()
+
+    async def progress(self, fraction: float | None, message: str | None = None) -> None:
+        """Record how far the run is, from 0 to 1, and what it is at. The latest counts.
+
+        Raises LeaseLost where another worker has the run by now.
+        """
+        call = self._store.operations.progress(self._held(), _fraction(fraction), message)
+        if not await self._store.arun(call):
+            raise LeaseLost(self.run_id, self.token)
+
+
+class SyncContext(_BaseContext):
+    """What a sync handler, in its thread, sees of its run."""
+
+    __slots__ = ()
+
+    def progress(self, fraction: float | None, message: str | None = None) -> None:
+        """Record how far the run is, from 0 to 1, and what it is at. The latest counts.
+
+        Raises LeaseLost where another worker has the run by now.
+        """
+        call = self._store.operations.progress(self._held(), _fraction(fraction), message)
+        if not self._store.run(call):
+            raise LeaseLost(self.run_id, self.token)
+
+
+def run_log(claimed: Claimed, worker: str) -> RunLog:
+    """The log of one attempt."""
+    return RunLog(
+        _logger,
+        run=claimed.id,
+        job=claimed.job,
+        attempt=claimed.attempt,
+        tenant=claimed.tenant,
+        worker=worker,
+        trace=trace_of(claimed),
+    )
+
+
+def trace_of(claimed: Claimed) -> str:
+    """The trace id of a run."""
+    return claimed.trace or claimed.id.replace("-", "")
+
+
+def _fraction(value: float | None) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not 0 <= value <= 1:
+        raise BadOption("fraction", f"{value!r} is not a number from 0 to 1")
+    return float(value)

@@ -1,0 +1,164 @@
+"""A job: the definition that runs are made of."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import CodeType
+from typing import Any, TypedDict, Unpack
+
+from windlass.domain.policy import Retry
+from windlass.domain.run import JobRow
+from windlass.domain.signature import Signature
+from windlass.duration import Duration, parse_duration
+from windlass.errors import BadOption
+
+DEFAULT_QUEUE = "default"
+DEFAULT_MAX_ATTEMPTS = 5
+PRIORITIES = range(-32_768, 32_768)
+
+_NAME = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f]{1,200}")
+
+
+class Executor(StrEnum):
+    """Where a handler runs."""
+
+    ASYNC = "async"  # on the worker's event loop
+    THREAD = "thread"  # in one of the worker's threads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """A job as its code defines it."""
+
+    name: str
+    handler: Callable[..., Any]
+    signature: Signature
+    executor: Executor
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    retry: Retry = field(default_factory=Retry)
+    timeout: float | None = None
+    version: str = ""
+
+    def row(self, tenant: str) -> JobRow:
+        """What is stored, for processes that have not this code."""
+        return JobRow(
+            name=self.name,
+            tenant=tenant,
+            queue=self.queue,
+            priority=self.priority,
+            max_attempts=self.max_attempts,
+            timeout=self.timeout,
+            retry=self.retry.to_json(),
+            parameters=tuple(self.signature.parameters()),
+            version=self.version,
+        )
+
+
+class JobOptions(TypedDict, total=False):
+    """What a definition may say: the arguments of ``app.job``."""
+
+    name: str | None
+    queue: str
+    priority: int
+    max_attempts: int
+    retry: Retry | None
+    timeout: Duration | None
+    executor: str | None
+
+
+def define_job(handler: Callable[..., Any], **options: Unpack[JobOptions]) -> JobSpec:
+    """Check a definition, all of it, when it is written down and not at 3 a.m."""
+    for option in options:
+        if option not in JobOptions.__annotations__:
+            known = ", ".join(JobOptions.__annotations__)
+            raise BadOption(option, f"there is none of that name, but {known}")
+    name = check_name("name", options.get("name") or getattr(handler, "__name__", ""))
+    signature = Signature.of(handler, job=name)
+    return JobSpec(
+        name=name,
+        handler=handler,
+        signature=signature,
+        executor=_executor(options.get("executor"), signature),
+        queue=check_name("queue", options.get("queue", DEFAULT_QUEUE)),
+        priority=check_priority(options.get("priority", 0)),
+        max_attempts=check_max_attempts(options.get("max_attempts", DEFAULT_MAX_ATTEMPTS)),
+        retry=_retry(options.get("retry")),
+        timeout=check_timeout(options.get("timeout")),
+        version=_version(handler),
+    )
+
+
+def check_name(option: str, value: object) -> str:
+    """Names of jobs and queues: visible, without spaces or commas."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise BadOption(option, f"{value!r} is not a name: no spaces, commas or control characters")
+    return value
+
+
+def check_priority(value: object) -> int:
+    """Larger is more urgent."""
+    if not isinstance(value, int) or isinstance(value, bool) or value not in PRIORITIES:
+        raise BadOption("priority", f"{value!r} is not a whole number from -32768 to 32767")
+    return value
+
+
+def check_max_attempts(value: object) -> int:
+    """At least one."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1_000_000:
+        raise BadOption("max_attempts", f"{value!r} is not a whole number from 1 to 1,000,000")
+    return value
+
+
+def check_timeout(value: Duration | None) -> float | None:
+    """A length of time greater than zero, or none."""
+    if value is None:
+        return None
+    seconds = parse_duration(value)
+    if seconds <= 0:
+        raise BadOption("timeout", "it must be longer than zero; leave it out for none")
+    return seconds
+
+
+def _retry(value: object) -> Retry:
+    if value is None:
+        return Retry()
+    if not isinstance(value, Retry):
+        raise BadOption("retry", f"{value!r} is not a Retry, e.g. Retry.exponential(base='1s')")
+    return value
+
+
+def _executor(value: str | None, signature: Signature) -> Executor:
+    natural = Executor.ASYNC if signature.is_async else Executor.THREAD
+    if value is None:
+        return natural
+    if value not in tuple(Executor):
+        raise BadOption("executor", f"{value!r} is not one of {', '.join(Executor)}")
+    if value != natural:
+        kind = "an async" if signature.is_async else "a sync"
+        raise BadOption("executor", f"{kind} function runs as {natural.value!r}, not {value!r}")
+    return natural
+
+
+def _version(handler: Callable[..., Any]) -> str:
+    """A short hash that changes when the handler's own code does."""
+    code = getattr(handler, "__code__", None)
+    digest = hashlib.sha256()
+    if isinstance(code, CodeType):
+        _feed(digest, code)
+    else:
+        digest.update(repr(type(handler)).encode())
+    return digest.hexdigest()[:12]
+
+
+def _feed(digest: "hashlib._Hash", code: CodeType) -> None:
+    digest.update(code.co_code)
+    digest.update(repr(code.co_names).encode())
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _feed(digest, constant)
+        elif not isinstance(constant, frozenset):  # whose order changes from process to process
+            digest.update(repr(constant).encode())

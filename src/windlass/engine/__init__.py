@@ -1,0 +1,1 @@
+"""What runs: workers and the services beside them."""

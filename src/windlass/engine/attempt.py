@@ -1,0 +1,166 @@
+"""One attempt: from a claimed run to what is told to the store.
+
+A handler is foreign code. Whatever it does, exactly one of these comes of it: a `Finish` (a
+success, a failure with its decision, a snooze, a cancel, a release), or nothing at all where the
+lease is lost. This is one of the two places that catch everything: `SystemExit` in a handler ends
+its attempt, not the worker.
+"""
+
+import asyncio
+
+import msgspec
+
+from windlass import codec
+from windlass.context import Context, SyncContext
+from windlass.domain.outcome import (
+    Cancel,
+    Decision,
+    Fail,
+    Outcome,
+    Snooze,
+    decide_failure,
+    describe_error,
+)
+from windlass.domain.run import Finish
+from windlass.domain.states import Failure
+from windlass.engine.holdings import Holding, Stop
+from windlass.errors import BadPayload, PayloadTooLarge
+from windlass.sources import Sources
+from windlass.store.interface import Store
+
+
+class Runner:
+    """Runs attempts: on the loop, or in the calling thread."""
+
+    def __init__(self, store: Store, sources: Sources, worker: str, result_limit: int) -> None:
+        self._store = store
+        self._sources = sources
+        self._limit = result_limit
+        self.worker = worker
+
+    async def run_async(self, holding: Holding) -> Finish | None:
+        """Run an async handler to its end."""
+        try:
+            spec = holding.spec
+            args, kwargs = spec.signature.decode(holding.claimed.input)
+            if spec.signature.takes_context:
+                ctx = Context(holding.claimed, holding, self._store, self.worker)
+                return self._conclude(holding, await spec.handler(ctx, *args, **kwargs))
+            return self._conclude(holding, await spec.handler(*args, **kwargs))
+        except BaseException as error:
+            return self.conclude_error(holding, error)
+
+    def run_sync(self, holding: Holding) -> Finish | None:
+        """Run a sync handler to its end, in this thread."""
+        try:
+            spec = holding.spec
+            args, kwargs = spec.signature.decode(holding.claimed.input)
+            if spec.signature.takes_context:
+                ctx = SyncContext(holding.claimed, holding, self._store, self.worker)
+                return self._conclude(holding, spec.handler(ctx, *args, **kwargs))
+            return self._conclude(holding, spec.handler(*args, **kwargs))
+        except BaseException as error:
+            return self.conclude_error(holding, error)
+
+    def conclude_error(self, holding: Holding, error: BaseException) -> Finish | None:
+        """What becomes of an attempt whose handler raised, or was stopped."""
+        if holding.stop is Stop.LOST:
+            return None
+        if holding.stop is not None and isinstance(error, asyncio.CancelledError):
+            match holding.stop:
+                case Stop.SHUTDOWN:
+                    return release(holding)
+                case Stop.CANCEL:
+                    return canceled(holding, holding.reason)
+                case Stop.TIMEOUT:
+                    return self.timed_out(holding)
+        return self._failed(holding, error, timed_out=False)
+
+    def timed_out(self, holding: Holding) -> Finish:
+        """What becomes of an attempt that took too long."""
+        limit = timeout_of(holding)
+        return self._failed(holding, TimeoutError(f"timed out after {limit:g} s"), timed_out=True)
+
+    def _conclude(self, holding: Holding, value: object) -> Finish | None:
+        if holding.stop is Stop.LOST:
+            return None
+        match value:
+            case None:
+                return finish(holding, Decision(outcome=Outcome.SUCCEEDED))
+            case Snooze(delay=delay):
+                return finish(holding, Decision(outcome=Outcome.SNOOZED, delay=delay))
+            case Cancel(reason=reason):
+                return canceled(holding, reason)
+            case Fail():
+                return self._failed(holding, value.as_error(), timed_out=False)
+            case _:
+                return self._succeeded(holding, value)
+
+    def _succeeded(self, holding: Holding, value: object) -> Finish:
+        try:
+            data = codec.encode(value, what="result", limit=self._limit)
+        except (BadPayload, PayloadTooLarge) as error:
+            # The handler has done its work; doing it again would not make the result fit.
+            return finish(
+                holding,
+                Decision(outcome=Outcome.FAILED, failure=Failure.FATAL),
+                error=error,
+                counts=True,
+            )
+        return finish(holding, Decision(outcome=Outcome.SUCCEEDED), result=msgspec.Raw(data))
+
+    def _failed(self, holding: Holding, error: BaseException, *, timed_out: bool) -> Finish:
+        claimed, spec = holding.claimed, holding.spec
+        own = claimed.options.max_attempts if claimed.options else None
+        decision = decide_failure(
+            spec.retry,
+            error,
+            failures_before=claimed.failures,
+            max_attempts=own or spec.max_attempts,
+            timed_out=timed_out,
+            random=self._sources.jitter(),
+        )
+        return finish(holding, decision, error=error, counts=True, timed_out=timed_out)
+
+
+def finish(
+    holding: Holding,
+    decision: Decision,
+    *,
+    result: msgspec.Raw | None = None,
+    error: BaseException | None = None,
+    counts: bool = False,
+    timed_out: bool = False,
+) -> Finish:
+    """What is told to the store."""
+    claimed = holding.claimed
+    return Finish(
+        tenant=claimed.tenant,
+        id=claimed.id,
+        token=claimed.token,
+        outcome=decision.outcome,
+        delay=decision.delay,
+        failure=decision.failure,
+        result=result,
+        error=None if error is None else describe_error(error),
+        counts=counts,
+        timed_out=timed_out,
+    )
+
+
+def release(holding: Holding) -> Finish:
+    """Give a run back, unfinished and uncounted."""
+    return finish(holding, Decision(outcome=Outcome.RELEASED))
+
+
+def canceled(holding: Holding, reason: str | None) -> Finish:
+    """End a run as canceled."""
+    error = asyncio.CancelledError(reason) if reason else None
+    return finish(holding, Decision(outcome=Outcome.CANCELED), error=error)
+
+
+def timeout_of(holding: Holding) -> float | None:
+    """The time that this attempt may take: the run's own, else the job's."""
+    options = holding.claimed.options
+    own = options.timeout if options else None
+    return own if own is not None else holding.spec.timeout

@@ -1,0 +1,94 @@
+"""What a worker holds: its leases, and where each attempt stands.
+
+Shared by the loop, which changes it, and the renewal thread, which reads it. The one rule of
+order is in :meth:`Holdings.settle` and :meth:`Holdings.snapshot`: a claim's runs are held before
+its number counts as settled, and the reader takes ``settled`` first. So a renewal can never give
+back a run whose claim reply has just arrived.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from windlass.domain.job import JobSpec
+from windlass.domain.run import Claimed, Held
+
+
+class Stop(StrEnum):
+    """Why an attempt was told to end."""
+
+    CANCEL = "cancel"  # an operator canceled the run
+    TIMEOUT = "timeout"  # the attempt took too long
+    SHUTDOWN = "shutdown"  # the worker goes, the grace is over
+    LOST = "lost"  # the lease is another's
+
+
+@dataclass(slots=True, eq=False)
+class Holding:
+    """One lease, from claim to the recorded end."""
+
+    claimed: Claimed
+    spec: JobSpec
+    started: float = 0.0  # monotonic
+    stop: Stop | None = None
+    reason: str | None = None
+    stopping: bool = False
+    concluded: bool = False  # its outcome is decided; what comes later is ignored
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def canceled(self) -> bool:
+        """Whether the handler should end."""
+        return self.stop is not None
+
+    @property
+    def held(self) -> Held:
+        """The lease as the store knows it."""
+        return Held(self.claimed.tenant, self.claimed.id, self.claimed.token)
+
+
+@dataclass(slots=True)
+class Holdings:
+    """All leases of one worker, and the numbers of its claims."""
+
+    _by_run: dict[tuple[str, str], Holding] = field(default_factory=dict)
+    _open_claims: set[int] = field(default_factory=set)
+    _claim_no: int = 0
+
+    def __len__(self) -> int:
+        return len(self._by_run)
+
+    def begin_claim(self) -> int:
+        """Number a claim that is about to be sent."""
+        self._claim_no += 1
+        self._open_claims.add(self._claim_no)
+        return self._claim_no
+
+    def settle(self, claim_no: int) -> None:
+        """A claim was answered (its runs are added already) or given up."""
+        self._open_claims.discard(claim_no)
+
+    def add(self, holding: Holding) -> None:
+        """Hold a run that was just claimed."""
+        self._by_run[holding.claimed.tenant, holding.claimed.id] = holding
+
+    def drop(self, held: Held) -> Holding | None:
+        """Forget a lease, unless a newer one of the same run has taken its place."""
+        holding = self._by_run.get((held.tenant, held.id))
+        if holding is None or holding.claimed.token != held.token:
+            return None
+        return self._by_run.pop((held.tenant, held.id))
+
+    def find(self, tenant: str, run: str, token: int) -> Holding | None:
+        """The holding of exactly this lease."""
+        holding = self._by_run.get((tenant, run))
+        return holding if holding is not None and holding.claimed.token == token else None
+
+    def all(self) -> list[Holding]:
+        """Everything held now."""
+        return list(self._by_run.values())
+
+    def snapshot(self) -> tuple[int, list[Held]]:
+        """For the renewal thread: the settled claim number, and what is held."""
+        settled = min(self._open_claims.copy(), default=self._claim_no + 1) - 1
+        return settled, [holding.held for holding in self._by_run.copy().values()]

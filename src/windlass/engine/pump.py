@@ -1,0 +1,267 @@
+"""The pump: a worker's traffic with the store, finishes out and claims in, in one round trip.
+
+Ends of attempts gather in a buffer. Whenever there is something to send or to ask for, and no
+round trip is on its way, one starts: at once, so an idle worker waits for nothing. While one is
+on its way the next batch gathers behind it, so a busy worker sends large ones; a second may
+overlap it once there is enough to be worth it. Nothing waits for a timer.
+
+What happens when it dies here:
+
+- before a round trip is sent: the ends are lost with the process, the leases run out, the runs
+  are tried again (effects happen at least once);
+- after the store has committed, before the reply: successes are recorded; claimed runs are
+  leased to a worker that does not know it, and its next renewal gives them back; if the process
+  is dead, the reaper does;
+- the connection breaks: ends are kept and sent again. The second time the store may answer
+  ``lost`` for what it had recorded the first time; the run is forgotten either way.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from windlass.domain.outcome import Decision, Outcome, describe_error
+from windlass.domain.run import Claimed, CycleReply, Finish, Held, RunRef, Want
+from windlass.domain.states import Failure
+from windlass.engine.holdings import Holdings
+from windlass.engine.lanes import BATCH, Lane, Reach
+from windlass.errors import StoreError, StoreFull, StoreUnavailable
+from windlass.sources import Sources
+from windlass.store.interface import Store
+
+log = logging.getLogger(__name__)
+
+_MOST_TRIPS = 2
+_WORTH_OVERLAPPING = 100
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+
+
+@dataclass(slots=True)
+class Trip:
+    """One round trip to the store."""
+
+    finishes: list[Finish]
+    want: Want | None = None
+    claim_no: int = 0
+    lane: Lane | None = None  # whose claim it is; none for runs that a transport brought
+    reach: Reach = Reach.HEAD
+
+
+class Pump:
+    """Sends ends, brings runs."""
+
+    def __init__(
+        self,
+        store: Store,
+        sources: Sources,
+        holdings: Holdings,
+        lanes: Sequence[Lane],
+        *,
+        arrived: Callable[[Sequence[Claimed]], None],
+        forgotten: Callable[[Held], None],
+        refused: Callable[[], None],
+        requeued: Callable[[Sequence[RunRef]], None],
+        may_claim: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._sources = sources
+        self._holdings = holdings
+        self._lanes = deque(lanes)
+        self._arrived = arrived
+        self._forgotten = forgotten
+        self._refused = refused
+        self._requeued = requeued
+        self._may_claim = may_claim
+        self._ends: deque[Finish] = deque()
+        self._delivered: deque[tuple[RunRef, ...]] = deque()
+        self._trips: set[asyncio.Task[None]] = set()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._scheduled = False
+        self._resume_at = 0.0
+        self._pause = _FIRST_PAUSE
+        self.worker = ""
+        self.claiming = True
+        self.trips = 0
+
+    def end(self, finish: Finish) -> None:
+        """Send the end of an attempt."""
+        self._ends.append(finish)
+        self.nudge()
+
+    def hunger(self) -> None:
+        """There may be something to claim."""
+        for lane in self._lanes:
+            lane.hungry = True
+        self.nudge()
+
+    def deliver(self, runs: tuple[RunRef, ...]) -> None:
+        """Claim the runs that a transport brought."""
+        self._delivered.append(runs)
+        self.nudge()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is to be sent and nothing is on its way."""
+        return not self._ends and not self._trips
+
+    def nudge(self) -> None:
+        """Look, after what the loop has to do right now, whether to send something."""
+        # Deferred, so that a whole batch of quick handlers ends before it is looked at.
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    async def flushed(self) -> None:
+        """Wait until every end has been answered."""
+        while not self.idle:
+            self.nudge()
+            await self._quiet.wait()
+            await asyncio.sleep(0)
+
+    def _look(self) -> None:
+        self._scheduled = False
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._resume_at:
+            return
+        while len(self._trips) < _MOST_TRIPS:
+            trip = self._next_trip(loop.time())
+            if trip is None:
+                return
+            self._quiet.clear()
+            task = loop.create_task(self._go(trip), name="windlass-trip")
+            self._trips.add(task)
+            task.add_done_callback(self._came_back)
+
+    def _next_trip(self, now: float) -> Trip | None:
+        brought = self._delivered and self._may_take()
+        lane = None if brought else self._hungry_lane()
+        room = lane.room() if lane is not None else 0
+        if self._trips and max(len(self._ends), room) < _WORTH_OVERLAPPING:
+            return None  # one is on its way: let the next batch gather
+        if not self._ends and not brought and lane is None:
+            return None
+        trip = Trip([self._ends.popleft() for _ in range(min(len(self._ends), BATCH))])
+        if brought:
+            trip.want = self._want_delivered()
+        elif lane is not None:
+            trip.lane, trip.reach = lane, lane.reach(now)
+            trip.want = lane.want(room, trip.reach, now)
+            lane.asked += room
+        if trip.want is not None:
+            trip.claim_no = self._holdings.begin_claim()
+        return trip
+
+    def _hungry_lane(self) -> Lane | None:
+        """The next lane that wants runs and has room, in turns."""
+        if not self._may_take():
+            return None
+        for _ in range(len(self._lanes)):
+            lane = self._lanes[0]
+            self._lanes.rotate(-1)
+            if lane.hungry and lane.room():
+                return lane
+        return None
+
+    def _want_delivered(self) -> Want:
+        """A run that a transport brought may be any lane's."""
+        runs = self._delivered.popleft()
+        jobs = tuple(job for lane in self._lanes for job in lane.jobs)
+        return Want(limit=len(runs), jobs=jobs, queues=self._lanes[0].queues, ids=runs)
+
+    def _may_take(self) -> bool:
+        return self.claiming and self._may_claim()
+
+    async def _go(self, trip: Trip) -> None:
+        call = self._store.operations.cycle(self.worker, trip.claim_no, trip.finishes, trip.want)
+        try:
+            reply = await self._store.arun(call)
+        except (StoreUnavailable, StoreFull) as error:
+            self._postpone(trip, error)
+        except StoreError as error:
+            log.error("store refused a batch", extra={"error": str(error)})
+            await self._one_by_one(trip)
+        else:
+            self.trips += 1
+            self._pause = _FIRST_PAUSE
+            self._read(trip, reply)
+        finally:
+            if trip.lane is not None and trip.want is not None:
+                trip.lane.asked -= trip.want.limit
+            if trip.want is not None:
+                self._holdings.settle(trip.claim_no)
+
+    def _read(self, trip: Trip, reply: CycleReply) -> None:
+        for lost in reply.lost:
+            log.warning(
+                "lease lost, nothing recorded", extra={"run": lost.id, "tenant": lost.tenant}
+            )
+        for finish in trip.finishes:
+            self._forgotten(Held(finish.tenant, finish.id, finish.token))
+        if reply.refused:
+            self._refused()
+        elif trip.lane is not None and trip.want is not None:
+            now = asyncio.get_running_loop().time()
+            trip.lane.answered(reply, trip.want.limit, trip.reach, now)
+        if reply.claimed:
+            self._arrived(reply.claimed)
+        back = [RunRef(f.tenant, f.id) for f in trip.finishes if _goes_back(f)]
+        if back:
+            self._requeued(back)
+
+    def _postpone(self, trip: Trip, error: StoreError) -> None:
+        """The store cannot be reached: keep the ends, and try again after a pause."""
+        self._ends.extendleft(reversed(trip.finishes))
+        pause = self._pause * (0.5 + self._sources.jitter() / 2)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        loop = asyncio.get_running_loop()
+        self._resume_at = loop.time() + pause
+        loop.call_later(pause, self.nudge)
+        log.warning("store unavailable", extra={"error": str(error)})
+
+    async def _one_by_one(self, trip: Trip) -> None:
+        """One end that the store refuses must not take its neighbours with it."""
+        for finish in trip.finishes:
+            try:
+                await self._send_alone(finish)
+            except (StoreUnavailable, StoreFull) as error:
+                self._postpone(Trip([finish]), error)
+            except StoreError as error:
+                self._forgotten(Held(finish.tenant, finish.id, finish.token))
+                log.error("end not recorded", extra={"run": finish.id, "error": str(error)})
+
+    async def _send_alone(self, finish: Finish) -> None:
+        operations = self._store.operations
+        try:
+            await self._store.arun(operations.cycle(self.worker, 0, [finish], None))
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
+            failed = Decision(outcome=Outcome.FAILED, failure=Failure.FATAL)
+            substitute = Finish(
+                tenant=finish.tenant,
+                id=finish.id,
+                token=finish.token,
+                outcome=failed.outcome,
+                failure=failed.failure,
+                error=describe_error(error),
+                counts=True,
+            )
+            await self._store.arun(operations.cycle(self.worker, 0, [substitute], None))
+        self._forgotten(Held(finish.tenant, finish.id, finish.token))
+
+    def _came_back(self, task: asyncio.Task[None]) -> None:
+        self._trips.discard(task)
+        if not self._trips:
+            self._quiet.set()
+        self.nudge()
+
+
+def _goes_back(finish: Finish) -> bool:
+    """Whether the run is ready again at once."""
+    if finish.outcome in (Outcome.RETRY, Outcome.SNOOZED):
+        return not finish.delay
+    return finish.outcome is Outcome.RELEASED

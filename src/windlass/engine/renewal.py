@@ -1,0 +1,91 @@
+"""Renewal: the heartbeat that keeps a worker's leases, in a thread of its own.
+
+A handler that blocks the loop does not stop it; a process that is stopped does, and so loses its
+leases. It measures from the moment a renewal is *sent*: from then on the store may count. Once
+two thirds of the lease have passed without an answer, the worker starts nothing new
+(:attr:`Renewal.safe`), by its own monotonic clock, whatever the wall clocks say.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from windlass.domain.run import RenewReply
+from windlass.engine.holdings import Holdings
+from windlass.errors import StoreError, StoreUnavailable
+from windlass.sources import Sources
+from windlass.store.interface import Store
+
+log = logging.getLogger(__name__)
+
+
+class Renewal:
+    """Renews one worker, until stopped."""
+
+    def __init__(
+        self,
+        store: Store,
+        sources: Sources,
+        holdings: Holdings,
+        *,
+        worker: str,
+        lease: float,
+        every: float,
+        answered: Callable[[RenewReply], None],
+    ) -> None:
+        self._store = store
+        self._sources = sources
+        self._holdings = holdings
+        self._worker = worker
+        self._lease = lease
+        self._every = every
+        self._answered = answered
+        self._stopped = threading.Event()
+        self._now = threading.Event()
+        self._good_until = sources.clock.monotonic() + lease * 2 / 3
+        self._thread = threading.Thread(target=self._run, name="windlass-renewal", daemon=True)
+
+    @property
+    def safe(self) -> bool:
+        """Whether the lease is still ours beyond doubt."""
+        return self._sources.clock.monotonic() < self._good_until
+
+    def start(self) -> None:
+        """Begin; the worker has just been registered."""
+        self._thread.start()
+
+    def hurry(self) -> None:
+        """Renew now: there may be an order for one of our runs."""
+        self._now.set()
+
+    def stop(self) -> None:
+        """End, without waiting for a renewal on its way."""
+        self._stopped.set()
+        self._now.set()
+
+    def _run(self) -> None:
+        wait = self._every
+        while True:
+            self._now.wait(wait)
+            self._now.clear()
+            if self._stopped.is_set():
+                return
+            wait = self._every if self._renew() else self._every / 4
+
+    def _renew(self) -> bool:
+        settled, held = self._holdings.snapshot()
+        sent = self._sources.clock.monotonic()
+        call = self._store.operations.renew(self._worker, self._lease, held, settled)
+        try:
+            reply = self._store.run(call)
+        except StoreUnavailable as error:
+            log.warning("not renewed", extra={"worker": self._worker, "error": str(error)})
+            return False
+        except StoreError:
+            log.exception("not renewed", extra={"worker": self._worker})
+            return False
+        if reply.alive:
+            self._good_until = sent + self._lease * 2 / 3
+        if not self._stopped.is_set():
+            self._answered(reply)
+        return True

@@ -1,0 +1,115 @@
+"""The sweeper: dispatcher, expiry and reaper as one service, in one round trip.
+
+- The *dispatcher* moves runs whose time has come to their queues, and publishes them where a
+  transport is used; it also sends again what a transport lost.
+- *Expiry* ends runs that waited too long.
+- The *reaper* takes runs back from workers that are dead.
+
+Every worker has one; none is special, and any number may run at once: each skips what another
+has locked, and a run moves once whoever moves it. It sleeps until the next timer is due, at most
+`poll` seconds, so an idle process asks about once a second.
+
+An outage of the database is not a crash of the workers. After an outage, or a stretch in which
+this process itself did not run (a suspended machine), nothing is reaped for two thirds of a
+lease: time for the others to renew. The store does the same after its own start.
+"""
+
+from collections.abc import Callable
+
+from windlass.domain.run import SweepReply
+from windlass.engine.service import Service
+from windlass.sources import Sources
+from windlass.store.interface import Store
+from windlass.transport.interface import Transport, encode_message
+
+LIMIT = 500
+RESEND_AFTER = 10.0
+
+
+class Sweeper(Service):
+    """Moves what time moves."""
+
+    def __init__(
+        self,
+        store: Store,
+        sources: Sources,
+        transport: Transport,
+        *,
+        lease: float,
+        sweep: float,
+        poll: float,
+        max_crashes: int,
+        dispatch: bool = True,
+        reap: bool = True,
+        resend_after: float = RESEND_AFTER,
+        moved: Callable[[SweepReply], None] | None = None,
+    ) -> None:
+        super().__init__(sources)
+        self._store = store
+        self._transport = transport
+        self._grace = lease * 2 / 3
+        self._sweep = sweep
+        self._poll = min(poll, sweep)
+        self._max_crashes = max_crashes
+        self._dispatch = dispatch
+        self._reap = reap
+        self._resend_after = resend_after
+        self._moved = moved
+        self._last = sources.clock.monotonic()
+        self._next_reap = 0.0
+        self._next_resend = 0.0
+        self.sweeps = 0
+
+    def failed(self, error: Exception) -> None:
+        """An outage of ours may have been everybody's."""
+        self._next_reap = self._sources.clock.monotonic() + self._grace
+
+    async def work(self) -> float:
+        """Sweep once; sleep until the next timer is due."""
+        now = self._sources.clock.monotonic()
+        if now - self._last > self._grace:
+            self._next_reap = now + self._grace
+        self._last = now
+        clean_up = now >= self._next_reap
+        reply = await self._store.arun(
+            self._store.operations.sweep(
+                dispatch=self._dispatch,
+                expire=self._dispatch and clean_up,
+                reap=self._reap and clean_up,
+                max_crashes=self._max_crashes,
+                grace=self._grace,
+                limit=LIMIT,
+            )
+        )
+        self._last = self._sources.clock.monotonic()
+        if clean_up:
+            self._next_reap = self._last + self._sweep
+        self.sweeps += 1
+        await self._tell(reply)
+        return self._pause(reply)
+
+    async def _tell(self, reply: SweepReply) -> None:
+        if reply.dispatched and not self._transport.pulls:
+            self._transport.publish([encode_message(run) for run in reply.dispatched])
+        if reply.dispatched or reply.reaped:
+            await self._store.anotify()
+        if self._moved is not None and (reply.dispatched or reply.reaped or reply.crashed):
+            self._moved(reply)
+        if not self._transport.pulls and self._dispatch:
+            await self._send_again()
+
+    async def _send_again(self) -> None:
+        now = self._sources.clock.monotonic()
+        if now < self._next_resend:
+            return
+        self._next_resend = now + min(self._sweep, self._resend_after)
+        lost = await self._store.arun(self._store.operations.unpublished(self._resend_after, LIMIT))
+        self._transport.publish([encode_message(run) for run in lost])
+
+    def _pause(self, reply: SweepReply) -> float:
+        if reply.more:
+            return 0
+        if reply.next_due is None:
+            return self._poll
+        until_due = (reply.next_due - reply.now).total_seconds()
+        return min(max(until_due, 0.0), self._poll)

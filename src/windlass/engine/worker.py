@@ -1,0 +1,380 @@
+"""A worker: takes leases, runs handlers, records what came of them.
+
+One process, one event loop. Parts, each with a reason of its own:
+
+    Holdings  what is leased to us                  Pump     finishes out, claims in
+    Lanes     seats per executor                    Seats    attempts, started and stopped
+    Renewal   the heartbeat, in its own thread      Sweeper  dispatcher, expiry, reaper
+
+Stopping: nothing is claimed any more, runs that have not started are given back, running ones
+get `drain` seconds; then they are canceled and given back, recorded as interrupted and counted
+nowhere; the worker takes itself off the list. If the process is killed instead, its leases run
+out and another worker's reaper takes the runs.
+
+A worker whose lease has run out and was reaped is dead to the store. It drops all it held, tells
+the handlers, and goes on under a new name: a name stands for one unbroken series of leases.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from windlass.domain.job import Executor, JobSpec
+from windlass.domain.outcome import Outcome
+from windlass.domain.run import (
+    DEFAULT_TENANT,
+    Claimed,
+    Finish,
+    Held,
+    RenewReply,
+    RunRef,
+    WorkerInfo,
+)
+from windlass.engine.attempt import Runner
+from windlass.engine.holdings import Holdings
+from windlass.engine.lanes import Lane
+from windlass.engine.pump import Pump
+from windlass.engine.renewal import Renewal
+from windlass.engine.seats import Seats
+from windlass.engine.sweeper import RESEND_AFTER, Sweeper
+from windlass.engine.threads import Threads
+from windlass.errors import StoreUnavailable, UsageError
+from windlass.sources import Sources
+from windlass.store.interface import Store, Wakeups
+from windlass.transport.interface import Transport, decode_message, encode_message
+from windlass.transport.store import StoreTransport
+
+log = logging.getLogger(__name__)
+
+_SWEEP_AGAIN = 0.25
+_CLAIM_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found by a second look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """How a worker works; times in seconds."""
+
+    lease: float = 30.0
+    renew: float = 10.0
+    sweep: float = 5.0
+    drain: float = 25.0
+    poll: float = 1.0
+    max_crashes: int = 3
+    concurrency: int = 100
+    threads: int = 10
+    queues: tuple[str, ...] | None = None
+    result_limit: int = 1024 * 1024
+    services: bool = True
+    resend_after: float = RESEND_AFTER
+    tenant: str = DEFAULT_TENANT  # whose job definitions these are; runs of all are claimed
+
+
+class Worker:
+    """Runs the jobs it is given, until stopped. One event loop, one use."""
+
+    def __init__(
+        self,
+        store: Store,
+        jobs: Sequence[JobSpec],
+        options: WorkerOptions,
+        *,
+        sources: Sources,
+        transport: Transport | None = None,
+    ) -> None:
+        if not jobs:
+            raise UsageError("A worker needs at least one job: none is registered.")
+        self._store = store
+        self._jobs: Mapping[str, JobSpec] = {spec.name: spec for spec in jobs}
+        self._options = options
+        self._sources = sources
+        self._transport = transport or StoreTransport()
+        self._holdings = Holdings()
+        self._lanes = self._make_lanes()
+        self._runner = Runner(store, sources, "", options.result_limit)
+        self._pump = Pump(
+            store,
+            sources,
+            self._holdings,
+            list(self._lanes.values()),
+            arrived=self._arrived,
+            forgotten=self._forgotten,
+            refused=self._reborn,
+            requeued=self._requeued,
+            may_claim=self._may_claim,
+        )
+        self._sweeper = Sweeper(
+            store,
+            sources,
+            self._transport,
+            lease=options.lease,
+            sweep=options.sweep,
+            poll=options.poll,
+            max_crashes=options.max_crashes,
+            resend_after=options.resend_after,
+            moved=lambda _: self._hunger(),
+        )
+        self._renewal: Renewal | None = None
+        self._stopping = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._rebirth: asyncio.Task[None] | None = None
+
+    @property
+    def id(self) -> str:
+        """The name of this incarnation."""
+        return self._runner.worker
+
+    @property
+    def busy(self) -> int:
+        """How many leases it holds."""
+        return len(self._holdings)
+
+    async def run(self) -> None:
+        """Work until :meth:`stop`; returns when everything is finished or given back."""
+        self._loop = asyncio.get_running_loop()
+        self._seats = Seats(
+            self._jobs,
+            self._lanes,
+            self._holdings,
+            self._runner,
+            Threads(self._options.threads),
+            concluded=self._concluded,
+            freed=self._freed,
+            may_start=self._may_start,
+        )
+        await self._register()
+        wakeups = await self._store.listen()
+        feeds = [asyncio.create_task(self._watch(wakeups), name="windlass-watch")]
+        if not self._transport.pulls:
+            feeds.append(asyncio.create_task(self._receive(), name="windlass-receive"))
+        if self._options.services:
+            self._sweeper.start()
+        log.info("worker started", extra={"worker": self.id, "jobs": sorted(self._jobs)})
+        try:
+            await self._stopping.wait()
+        finally:
+            await self._shut_down(feeds, wakeups)
+
+    def stop(self) -> None:
+        """Begin to stop: from now on nothing is claimed."""
+        self._pump.claiming = False
+        self._stopping.set()
+
+    async def drained(self) -> None:
+        """Wait until nothing is ready, running or retrying for the jobs and queues served here."""
+        jobs = tuple(self._jobs)
+        while True:
+            left = await self._store.arun(
+                self._store.operations.backlog(self._options.queues, jobs)
+            )
+            if not left.ready and not left.running and not left.retrying and not self.busy:
+                return
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(min(0.25, self._options.poll)):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    # -- beginning and end ----------------------------------------------------------------
+
+    def _make_lanes(self) -> dict[Executor, Lane]:
+        seats = {
+            Executor.ASYNC: self._options.concurrency,
+            Executor.THREAD: self._options.threads,
+        }
+        lanes = {}
+        for executor, count in seats.items():
+            jobs = tuple(name for name, spec in self._jobs.items() if spec.executor is executor)
+            if jobs:
+                lanes[executor] = Lane(executor, count, jobs, self._options.queues)
+        return lanes
+
+    async def _register(self) -> None:
+        """Make ourselves known under a new name; wait for a store that is not there yet."""
+        host = socket.gethostname()
+        name = f"{host}:{os.getpid()}:{self._sources.new_id()[-6:]}"
+        info = WorkerInfo(
+            id=name,
+            host=host,
+            pid=os.getpid(),
+            version=version("windlass"),
+            queues=self._options.queues,
+            jobs=tuple(self._jobs),
+            seats=sum(lane.seats for lane in self._lanes.values()),
+        )
+        operations = self._store.operations
+        rows = [spec.row(self._options.tenant) for spec in self._jobs.values()]
+        while True:
+            try:
+                # So that processes without this code can enqueue by name.
+                await self._store.arun(operations.sync_jobs(rows))
+                await self._store.arun(operations.register(info, self._options.lease))
+                break
+            except StoreUnavailable as error:
+                log.warning("waiting for the store", extra={"error": str(error)})
+                await asyncio.sleep(self._options.poll * (0.5 + self._sources.jitter()))
+        self._runner.worker = self._pump.worker = name
+        self._renewal = Renewal(
+            self._store,
+            self._sources,
+            self._holdings,
+            worker=name,
+            lease=self._options.lease,
+            every=self._options.renew,
+            answered=lambda reply: self._call_soon(lambda: self._renewed(name, reply)),
+        )
+        self._renewal.start()
+        self._hunger()
+
+    async def _shut_down(self, feeds: Sequence[asyncio.Task[None]], wakeups: Wakeups) -> None:
+        self._pump.claiming = False
+        log.info("worker stopping", extra={"worker": self.id, "running": self.busy})
+        for feed in feeds:
+            feed.cancel()
+        await asyncio.gather(*feeds, return_exceptions=True)
+        if self._rebirth is not None:
+            await self._rebirth
+        await self._sweeper.stop()
+        await wakeups.close()
+        await self._transport.close()
+        self._seats.announce_stop()
+        try:
+            async with asyncio.timeout(self._options.drain):
+                await self._all_ended()
+        except TimeoutError:
+            self._seats.give_up_all()
+        await self._last_words()
+        self._seats.close()
+        log.info("worker stopped", extra={"worker": self.id})
+
+    async def _all_ended(self) -> None:
+        while self._holdings.all() or not self._pump.idle:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _last_words(self) -> None:
+        """Record what can be recorded; what cannot is left to the reaper."""
+        try:
+            async with asyncio.timeout(max(2.0, self._options.lease / 3)):
+                await self._pump.flushed()
+                await self._store.arun(self._store.operations.retire(self.id))
+        except (TimeoutError, StoreUnavailable):
+            log.warning("leases left to run out", extra={"worker": self.id})
+        if self._renewal is not None:
+            self._renewal.stop()
+
+    # -- traffic --------------------------------------------------------------------------
+
+    def _may_claim(self) -> bool:
+        return self._may_start() and self._rebirth is None
+
+    def _may_start(self) -> bool:
+        return self._renewal is not None and self._renewal.safe
+
+    def _arrived(self, runs: Sequence[Claimed]) -> None:
+        self._seats.take(runs)
+        if self._stopping.is_set():
+            self._seats.announce_stop()
+        else:
+            self._seats.fill()
+
+    def _concluded(self, finish: Finish) -> None:
+        if finish.outcome is Outcome.RETRY and finish.delay is not None:
+            # Our own dispatcher may be asleep until later than that.
+            self._loop.call_later(finish.delay, self._sweeper.wake)
+        self._pump.end(finish)
+
+    def _freed(self) -> None:
+        self._changed.set()
+        self._pump.nudge()
+
+    def _forgotten(self, held: Held) -> None:
+        """The store has answered the end of this lease."""
+        self._holdings.drop(held)
+        self._changed.set()
+
+    def _requeued(self, runs: Sequence[RunRef]) -> None:
+        """Runs that we sent back to their queues: ours to claim again, or anybody's."""
+        if self._transport.pulls:
+            self._pump.hunger()
+        else:
+            self._transport.publish([encode_message(run) for run in runs])
+
+    def _renewed(self, name: str, reply: RenewReply) -> None:
+        if name != self.id:
+            return
+        if not reply.alive:
+            self._reborn()
+            return
+        for lost in reply.lost:
+            self._seats.lose(lost)
+        for order in reply.orders:
+            self._seats.order(order)
+        self._seats.fill()
+        self._pump.nudge()
+
+    def _reborn(self) -> None:
+        """Dead to the store: drop everything and register under a new name."""
+        if self._rebirth is not None or self._stopping.is_set():
+            return
+        log.warning("worker was declared dead, starting over", extra={"worker": self.id})
+        if self._renewal is not None:
+            self._renewal.stop()
+        self._seats.lose_all()
+        self._rebirth = asyncio.create_task(self._register(), name="windlass-register")
+        self._rebirth.add_done_callback(self._born)
+
+    def _born(self, task: asyncio.Task[None]) -> None:
+        self._rebirth = None
+        if not task.cancelled() and task.exception() is not None:
+            log.error("registration failed", exc_info=task.exception())
+            self.stop()
+        self._hunger()
+
+    def _hunger(self) -> None:
+        if self._transport.pulls:
+            self._pump.hunger()
+
+    # -- feeds ----------------------------------------------------------------------------
+
+    async def _watch(self, wakeups: Wakeups) -> None:
+        """Hints and, in their absence, polling."""
+        poll = self._options.poll * 1.25 * len(self._lanes)
+        next_sweep = 0.0
+        while True:
+            woken = await wakeups.wait(poll)
+            self._hunger()
+            if woken:
+                self._loop.call_later(_CLAIM_AGAIN, self._hunger)
+                if self._loop.time() >= next_sweep:
+                    # Perhaps what was enqueued is for later, but sooner than the next sweep.
+                    next_sweep = self._loop.time() + _SWEEP_AGAIN
+                    self._sweeper.wake()
+
+    async def _receive(self) -> None:
+        """Run ids from the transport, as many as there are seats."""
+        while True:
+            room = sum(lane.room() for lane in self._lanes.values())
+            if room == 0 or not self._may_claim():
+                self._changed.clear()
+                try:
+                    async with asyncio.timeout(0.05):
+                        await self._changed.wait()
+                except TimeoutError:
+                    continue
+                continue
+            messages = await self._transport.receive(room)
+            runs = tuple(run for run in map(decode_message, messages) if run is not None)
+            if runs:
+                self._pump.deliver(runs)
+
+    def _call_soon(self, callback: Callable[[], None]) -> None:
+        """From another thread; a loop that has closed has nothing to hear any more."""
+        try:
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            log.debug("loop closed")

@@ -1,0 +1,67 @@
+"""A job as an application holds it: call it, or enqueue it."""
+
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, Unpack
+
+from windlass.client import Request, Run, Using
+from windlass.client.requests import UsingOptions
+from windlass.domain.job import JobSpec
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+P = ParamSpec("P")  # what is enqueued
+C = ParamSpec("C")  # what the function is called with: the same, after a context
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Job(Generic[P, C, R_co]):
+    """A function that can also be run later, elsewhere, and durably.
+
+    Calling it calls the function. `enqueue` (in async code `aenqueue`) takes the same arguments
+    without the context; `using` sets options for one run.
+    """
+
+    __slots__ = ("__wrapped__", "_app", "_using", "spec")
+
+    def __init__(self, app: "Windlass", spec: JobSpec, using: Using | None = None) -> None:
+        self._app = app
+        self._using = using or Using()
+        self.spec = spec
+        self.__wrapped__ = spec.handler
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.spec.name
+
+    def __call__(self, *args: C.args, **kwargs: C.kwargs) -> R_co:
+        """Call the function itself, here and now."""
+        result: R_co = self.spec.handler(*args, **kwargs)
+        return result
+
+    def using(self, **options: Unpack[UsingOptions]) -> "Job[P, C, R_co]":
+        """The same job with other options: delay, at, priority, key, key_ttl, queue, tags,
+        expires, max_attempts, timeout."""
+        return Job(self._app, self.spec, self._using.with_(**options))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Run:
+        """Make a run with these arguments; returns at once."""
+        return self._app.client.enqueue([self.request(*args, **kwargs)])[0]
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Run:
+        """As `enqueue`, in async code."""
+        return (await self._app.client.aenqueue([self.request(*args, **kwargs)]))[0]
+
+    def request(self, *args: P.args, **kwargs: P.kwargs) -> Request:
+        """A run to be made later by `app.enqueue_many`; checks the arguments now."""
+        return Request(
+            job=self.spec.name,
+            queue=self.spec.queue,
+            priority=self.spec.priority,
+            input=self.spec.signature.encode(args, kwargs, limit=self._app.settings.payload_limit),
+            using=self._using,
+            job_version=self.spec.version,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name}>"

@@ -1,0 +1,55 @@
+-- Exactly these runs become leases of a worker that its caller found alive, where they are
+-- ready and of known jobs and served queues. Others are passed over: a message may come twice,
+-- late, or out of order.
+create or replace function windlass.lease_named(
+  p_worker text, p_claim_no bigint, p_limit integer, p_jobs text[], p_queues text[],
+  p_tenants text[], p_ids uuid[], p_now timestamptz
+) returns table (
+  tenant text, id uuid, job text, queue text, token bigint, attempt integer, failures integer,
+  crash_count integer, input json, options json, trace text, rank integer,
+  ready_at timestamptz, started_at timestamptz
+)
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+    with named as materialized (
+      select distinct n.tenant, n.id from unnest(p_tenants, p_ids) as n(tenant, id) order by 1, 2
+    ), picked as materialized (
+      select r.place
+        from named n
+       cross join lateral (
+         select r.ctid as place from windlass.ready r
+          where r.tenant = n.tenant and r.id = n.id
+            and r.job = any (p_jobs) and (p_queues is null or r.queue = any (p_queues))
+            and (r.expires_at is null or r.expires_at > p_now)
+            for update skip locked) r
+       limit p_limit
+    ), taken as (
+      delete from windlass.ready r
+       where r.ctid = any (array (select p.place from picked p))
+      returning r.tenant, r.id, r.job, r.queue, r.rank, r.ready_at, r.attempt + 1 as attempt,
+                r.failures, r.crash_count, r.token + 1 as token, r.seq + 1 as seq, r.expires_at
+    ), leased as (
+      insert into windlass.leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
+                                   attempt, failures, crash_count, token, seq, expires_at)
+      select t.tenant, t.id, t.job, t.queue, t.rank, p_worker, p_claim_no, p_now,
+             t.attempt, t.failures, t.crash_count, t.token, t.seq, t.expires_at
+        from taken t
+    ), logged as (
+      insert into windlass.events (tenant, subject, seq, type, at, attempt)
+      select t.tenant, t.id, t.seq, 'run.started', p_now, t.attempt from taken t
+    )
+    select t.tenant, t.id, t.job, t.queue, t.token, t.attempt, t.failures, t.crash_count,
+           n.input, n.options, n.trace, t.rank, t.ready_at, p_now
+      from taken t
+     cross join lateral (select r.input, r.options, r.trace from windlass.runs r
+                          where r.tenant = t.tenant and r.id = t.id limit 1) n
+     order by t.rank, t.ready_at, t.id;
+end
+$$;

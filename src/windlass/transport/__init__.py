@@ -1,0 +1,1 @@
+"""How run ids reach workers. The store is the truth whatever the transport does."""
