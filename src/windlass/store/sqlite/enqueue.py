@@ -9,7 +9,7 @@ from windlass.codec import canonical_hash
 from windlass.domain.event import EventType
 from windlass.domain.run import Enqueued, NewRun
 from windlass.domain.states import Status
-from windlass.errors import KeyConflict
+from windlass.errors import BadArguments, KeyConflict
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     from_micros,
@@ -27,6 +27,9 @@ _DELAYED = '{"why":"delay"}'
 
 def enqueue(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
     """Insert runs, all or none; answer in the order given."""
+    for run in runs:
+        if run.delay is not None or run.key_ttl is not None or run.expires_in is not None:
+            _check_lengths(run)
     if not any(run.key is not None for run in runs):
         try:
             return _insert_all(tx, runs)
@@ -123,7 +126,7 @@ class _Batch:
     def _due(self, run: NewRun) -> int:
         if run.at is not None:
             return max(self._now, to_micros(run.at))
-        return self._now if run.delay is None else self._now + micros_of(max(0, run.delay))
+        return self._now if run.delay is None else self._now + micros_of(run.delay)
 
     def _expires_at(self, run: NewRun) -> int | None:
         if run.expires_in is not None:
@@ -170,6 +173,13 @@ class _Known:
         if known_digest != digest:
             raise KeyConflict(run.job, key, to_id(owner))
         return bytes(owner)
+
+
+def _check_lengths(run: NewRun) -> None:
+    for name in ("delay", "key_ttl", "expires_in"):
+        seconds = getattr(run, name)
+        if seconds is not None and not seconds >= 0:  # which also refuses NaN
+            raise BadArguments(run.job, f"was enqueued with {name}={seconds}", name)
 
 
 def _existing(tx: Transaction, owner: bytes) -> Enqueued:

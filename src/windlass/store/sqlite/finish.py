@@ -134,8 +134,7 @@ def _decide(moves: Moves, lease: Lease, end: Finish, now: int) -> None:
         case Status.FAILED:
             moves.fail(lease, end.failure or Failure.FATAL, end.error, failures=failures)
         case Status.CANCELED:
-            reason = lease.reason or (None if end.error is None else end.error.message)
-            moves.cancel(lease, reason, end.error, failures=failures)
+            moves.cancel(lease, _reason(lease, end), end.error, failures=failures)
         case Status.SCHEDULED:
             _again_later(moves, lease, end, now, failures)
         case Status.QUEUED:
@@ -144,6 +143,13 @@ def _decide(moves: Moves, lease: Lease, end: Finish, now: int) -> None:
             raise AssertionError(f"the end of an attempt leads to {status}")
         case _:
             assert_never(status)
+
+
+def _reason(lease: Lease, end: Finish) -> str | None:
+    """Why a run was canceled: as the operator said, or the handler that ended it so."""
+    if lease.reason is None and end.outcome is Outcome.CANCELED and end.error is not None:
+        return end.error.message
+    return lease.reason
 
 
 def _again_later(moves: Moves, lease: Lease, end: Finish, now: int, failures: int) -> None:

@@ -103,9 +103,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close what the sync face opened; the next call opens it again."""
-        own = self._own()
-        own.blocking.close()
-        own.bell.hang_up()
+        self._own().blocking.close()
 
     async def aclose(self) -> None:
         """Finish what is queued and close everything."""

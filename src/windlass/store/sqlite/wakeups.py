@@ -28,7 +28,6 @@ class Bell:
         self._folder = path.with_name(path.name + "-wake")
         self._sources = sources
         self._listeners: set[Listener] = set()
-        self._sender: socket.socket | None = None
         self._sent = -1.0
 
     def ring(self) -> None:
@@ -54,34 +53,17 @@ class Bell:
         """End all listeners of this process."""
         for listener in tuple(self._listeners):
             listener.stop()
-        self.hang_up()
-
-    def hang_up(self) -> None:
-        """Let go of the socket that hints are sent from; the next hint makes another."""
-        sender, self._sender = self._sender, None
-        if sender is not None:
-            sender.close()
 
     def _ring_others(self) -> None:
         own = {listener.name for listener in self._listeners}
         try:
-            names = [entry for entry in self._folder.iterdir() if entry.name not in own]
+            others = [entry for entry in self._folder.iterdir() if entry.name not in own]
+            if others:
+                with _datagram_socket() as sender:
+                    for address in others:
+                        _send(sender, address)
         except OSError:
-            return  # nobody has ever listened here
-        for entry in names:
-            self._send(entry)
-
-    def _send(self, address: Path) -> None:
-        try:
-            if self._sender is None:
-                self._sender = _datagram_socket()
-            self._sender.sendto(b"\0", str(address))
-        except ConnectionRefusedError:
-            # Its process is gone; sockets are not removed when a process is killed.
-            with contextlib.suppress(OSError):
-                address.unlink()
-        except OSError:
-            pass  # its buffer is full (it is awake already), or it is just closing
+            return  # nobody has ever listened here, or nothing can be opened any more
 
     def _bind(self) -> socket.socket | None:
         # The end of an id is random; addresses must be short.
@@ -165,6 +147,17 @@ class Listener:
             while self._bound is not None:
                 self._bound.recv(16)
         self._wake()
+
+
+def _send(sender: socket.socket, address: Path) -> None:
+    try:
+        sender.sendto(b"\0", str(address))
+    except ConnectionRefusedError:
+        # Its process is gone; sockets are not removed when a process is killed.
+        with contextlib.suppress(OSError):
+            address.unlink()
+    except OSError:
+        pass  # its buffer is full (it is awake already), or it is just closing
 
 
 def _give_up(waiter: "asyncio.Future[bool]") -> None:
