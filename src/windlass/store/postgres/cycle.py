@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, CycleReply, Finish, Held, Mark, Options, Want
+from windlass.store.postgres.ids import is_id
 from windlass.store.postgres.literals import json_array, plain_array, text_array
 
 _encode = msgspec.json.Encoder().encode
@@ -43,7 +44,7 @@ def _pack_successes(done: Sequence[Finish]) -> tuple[object, ...]:
 def _pack_want(want: Want | None) -> tuple[object, ...]:
     if want is None:
         return (0, "{}", None, None, None, None, None)
-    refs = want.ids
+    refs = None if want.ids is None else [ref for ref in want.ids if is_id(ref.id)]
     return (
         want.limit,
         text_array(want.jobs),
@@ -55,8 +56,11 @@ def _pack_want(want: Want | None) -> tuple[object, ...]:
     )
 
 
-def unpack_cycle(rows: Sequence[tuple[Any, ...]]) -> CycleReply:
-    """Sort the rows of ``windlass.cycle`` by what they say they are."""
+def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply:
+    """Sort the rows of ``windlass.cycle`` by what they say they are.
+
+    ``marked``: the runs claimed are the heads of their queues, so the last one is a mark.
+    """
     now: datetime | None = None
     lost: list[Held] = []
     claimed: list[Claimed] = []
@@ -80,8 +84,9 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]]) -> CycleReply:
                     trace=row[11],
                 )
             )
-            # Rows of a queue come in claim order: the last one stands.
-            marks[queue] = Mark(row[12], row[13], run)
+            if marked:
+                # Rows of a queue come in claim order: the last one stands.
+                marks[queue] = Mark(row[12], row[13], run)
         elif kind == "lost":
             lost.append(Held(tenant, run, token))
         elif kind == "refused":

@@ -12,6 +12,7 @@ from psycopg import errors as pg
 
 from windlass.errors import (
     SQLSTATES,
+    RunNotFound,
     SchemaMismatch,
     StoreError,
     StoreFull,
@@ -20,6 +21,7 @@ from windlass.errors import (
 )
 from windlass.sources import Sources
 from windlass.store.interface import Call
+from windlass.store.postgres.operations import Statement
 
 _UNDONE = (pg.SerializationFailure, pg.DeadlockDetected)
 _FULL = (pg.DiskFull, pg.OutOfMemory)
@@ -54,6 +56,8 @@ class Patience:
 
     def _meaning(self, error: psycopg.Error) -> WindlassError:
         known = SQLSTATES.get(error.sqlstate or "")
+        if known is RunNotFound and isinstance(self._call, Statement) and self._call.about:
+            return RunNotFound(self._call.about)  # as the caller wrote it
         if known is not None:
             return known(*msgspec.json.decode(error.diag.message_detail or "[]"))
         if is_outage(error):

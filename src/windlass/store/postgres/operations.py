@@ -26,6 +26,7 @@ from windlass.domain.run import (
 from windlass.store.interface import Call
 from windlass.store.postgres.cycle import pack_cycle, unpack_cycle
 from windlass.store.postgres.enqueue import pack_batch, pack_one, unpack_batch, unpack_one
+from windlass.store.postgres.ids import check_new, id_or_nobody, only_ids
 from windlass.store.postgres.literals import plain_array, text_array
 from windlass.store.queries import load_queries
 
@@ -36,9 +37,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Statement(Call[T]):
-    """One statement, in a transaction of its own, and how to read its rows."""
+    """One statement, in a transaction of its own, and how to read its rows.
 
-    __slots__ = ("parameters", "read", "sql")
+    ``about`` is the run that it is about, as the caller named it.
+    """
+
+    __slots__ = ("about", "parameters", "read", "sql")
 
     def __init__(
         self,
@@ -48,8 +52,10 @@ class Statement(Call[T]):
         read: Callable[[Sequence[Row]], T],
         *,
         repeatable: bool = True,
+        about: str | None = None,
     ) -> None:
         super().__init__(name, repeatable=repeatable)
+        self.about = about
         self.sql = sql
         self.parameters = parameters
         self.read = read
@@ -75,6 +81,7 @@ class PostgresOperations:
 
     def enqueue(self, runs: Sequence[NewRun]) -> Call[Sequence[Enqueued]]:
         """Insert runs; one alone takes the shorter way."""
+        check_new(runs)
         if len(runs) == 1:
             return self._call("enqueue", pack_one(runs[0]), unpack_one)
         return self._call(
@@ -100,7 +107,14 @@ class PostgresOperations:
     ) -> Call[CycleReply]:
         """Finish and claim in one round trip."""
         parameters = pack_cycle(worker, claim_no, finishes, want)
-        return self._call("cycle", parameters, unpack_cycle, repeatable=want is None)
+        # Runs claimed by name say nothing of how far a queue was read.
+        marked = want is not None and want.ids is None
+        return self._call(
+            "cycle",
+            parameters,
+            lambda rows: unpack_cycle(rows, marked=marked),
+            repeatable=want is None,
+        )
 
     def renew(
         self, worker: str, lease: float, held: Sequence[Held], settled: int
@@ -147,36 +161,45 @@ class PostgresOperations:
     def cancel(self, run: RunRef, reason: str | None) -> Call[RunRecord]:
         """End a run, or ask for its end."""
         return self._call(
-            "cancel", (run.tenant, run.id, reason), lambda rows: _only(rows, RunRecord)
+            "cancel",
+            (run.tenant, id_or_nobody(run.id), reason),
+            lambda rows: _only(rows, RunRecord),
+            about=run.id,
         )
 
     def retry(self, run: RunRef, max_attempts: int | None) -> Call[RunRecord]:
         """Reopen a run. Not repeatable: the second try would find it queued and refuse."""
         return self._call(
             "retry",
-            (run.tenant, run.id, max_attempts),
+            (run.tenant, id_or_nobody(run.id), max_attempts),
             lambda rows: _only(rows, RunRecord),
             repeatable=False,
+            about=run.id,
         )
 
     def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
         """Take failed runs off the dead letters."""
-        return self._call("discard", (tenant, plain_array(runs)), _value)
+        return self._call("discard", (tenant, plain_array(only_ids(runs))), _value)
 
     def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]:
         """Record the latest progress."""
-        return self._call("progress", (held.tenant, held.id, held.token, fraction, message), _value)
+        parameters = (held.tenant, id_or_nobody(held.id), held.token, fraction, message)
+        return self._call("progress", parameters, _value)
 
     def get_run(self, run: RunRef) -> Call[RunRecord | None]:
         """One run."""
         return self._call(
-            "get_runs", (run.tenant, plain_array([run.id])), lambda rows: _first(rows, RunRecord)
+            "get_runs",
+            (run.tenant, plain_array(only_ids([run.id]))),
+            lambda rows: _first(rows, RunRecord),
         )
 
     def get_runs(self, tenant: str, ids: Sequence[str]) -> Call[Sequence[RunRecord]]:
         """Several runs."""
         return self._call(
-            "get_runs", (tenant, plain_array(ids)), lambda rows: _all(rows, RunRecord)
+            "get_runs",
+            (tenant, plain_array(only_ids(ids))),
+            lambda rows: _all(rows, RunRecord),
         )
 
     def list_runs(self, query: RunFilter) -> Call[Sequence[RunRecord]]:
@@ -191,7 +214,7 @@ class PostgresOperations:
             query.dead,
             query.created_from,
             query.created_to,
-            query.before,
+            None if query.before is None else id_or_nobody(query.before),
             query.limit,
         )
         return self._call("list_runs", parameters, lambda rows: _all(rows, RunRecord))
@@ -199,7 +222,9 @@ class PostgresOperations:
     def list_events(self, run: RunRef, after: int, limit: int) -> Call[Sequence[Event]]:
         """A run's events."""
         return self._call(
-            "list_events", (run.tenant, run.id, after, limit), lambda rows: _all(rows, Event)
+            "list_events",
+            (run.tenant, id_or_nobody(run.id), after, limit),
+            lambda rows: _all(rows, Event),
         )
 
     def backlog(self, queues: Sequence[str] | None, jobs: Sequence[str] | None) -> Call[Backlog]:
@@ -217,8 +242,11 @@ class PostgresOperations:
         read: Callable[[Sequence[Row]], T],
         *,
         repeatable: bool = True,
+        about: str | None = None,
     ) -> Call[T]:
-        return Statement(name, self._sql[name], parameters, read, repeatable=repeatable)
+        return Statement(
+            name, self._sql[name], parameters, read, repeatable=repeatable, about=about
+        )
 
 
 def _nothing(rows: Sequence[Row]) -> None:

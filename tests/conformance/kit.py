@@ -1,0 +1,325 @@
+"""What the tests of the store are written with: new runs, a driver, and ways into a status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+import pytest
+
+from tests.conformance.places import Row, Tables
+from windlass.domain.event import EventType
+from windlass.domain.outcome import ErrorInfo, Outcome
+from windlass.domain.run import (
+    DEFAULT_TENANT,
+    Claimed,
+    CycleReply,
+    Enqueued,
+    Event,
+    Finish,
+    Held,
+    NewRun,
+    RenewReply,
+    RunFilter,
+    RunRecord,
+    RunRef,
+    SweepReply,
+    Want,
+    WorkerInfo,
+)
+from windlass.domain.states import Failure, Status
+from windlass.sources import ManualClock, Sources
+from windlass.store.interface import Call, Operations, Store
+
+T = TypeVar("T")
+
+LEASE = 30.0
+JOB = "greet"
+QUEUE = "main"
+WORKER = "worker-1"
+
+
+def requires(*capabilities: str) -> pytest.MarkDecorator:
+    """Run the test only on stores that can do this."""
+    return pytest.mark.requires(*capabilities)
+
+
+class Face(Protocol):
+    """One of the two ways to run a call."""
+
+    def __call__(self, call: Call[T]) -> T:
+        """Run it and wait."""
+        ...
+
+
+def raw(value: object) -> msgspec.Raw:
+    """A value as the JSON that crosses the seam."""
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def value_of(document: msgspec.Raw) -> Any:
+    """What a JSON document says."""
+    return msgspec.json.decode(document)
+
+
+def make_error(message: str = "boom", kind: str = "ValueError") -> ErrorInfo:
+    """An error as a worker reports it."""
+    return ErrorInfo(type=kind, message=message, traceback="Traceback …", fingerprint="f00d")
+
+
+def make_worker(ident: str = WORKER, **fields: Any) -> WorkerInfo:
+    """A worker as it introduces itself."""
+    given: dict[str, Any] = {
+        "host": "box", "pid": 7, "version": "1", "queues": None, "jobs": (JOB,), "seats": 10,
+    }  # fmt: skip
+    return WorkerInfo(id=ident, **(given | fields))
+
+
+def make_finish(held: Claimed | Held, outcome: Outcome, **fields: Any) -> Finish:
+    """The end of an attempt, under the token of its lease unless another is given."""
+    if outcome is Outcome.FAILED:
+        fields = {"failure": Failure.FATAL, "error": make_error(), "counts": True} | fields
+    if outcome is Outcome.RETRY:
+        fields = {"delay": 60.0, "error": make_error(), "counts": True} | fields
+    if outcome is Outcome.SNOOZED:
+        fields = {"delay": 60.0} | fields
+    named: dict[str, Any] = {"tenant": held.tenant, "id": held.id, "token": held.token}
+    return Finish(outcome=outcome, **(named | fields))
+
+
+def held_of(run: Claimed) -> Held:
+    """A claimed run as its holder names it afterwards."""
+    return Held(run.tenant, run.id, run.token)
+
+
+class Driver:
+    """A store, one of its faces and a clock: the vocabulary of the tests."""
+
+    def __init__(self, store: Store, call: Face, sources: Sources, tables: Tables) -> None:
+        self.store = store
+        self.call = call
+        self.sources = sources
+        self.tables = tables
+        self._claims = count(1)
+
+    @property
+    def ops(self) -> Operations:
+        """Where calls are made."""
+        return self.store.operations
+
+    # -- time -----------------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        """The time of the test's clock."""
+        return self.sources.now()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        assert isinstance(self.sources.clock, ManualClock), "this test runs on the real clock"
+        self.sources.clock.advance(seconds)
+
+    def later(self, seconds: float) -> datetime:
+        """The time of the test's clock in so many seconds."""
+        return self.now + timedelta(seconds=seconds)
+
+    # -- enqueue --------------------------------------------------------------------------
+
+    def new(self, **fields: Any) -> NewRun:
+        """A run that is not yet enqueued."""
+        given = {"id": self.sources.new_id(), "job": JOB, "queue": QUEUE, "input": raw({"n": 1})}
+        return NewRun(**(given | fields))
+
+    def enqueue(self, *runs: NewRun) -> Sequence[Enqueued]:
+        """Enqueue these, in one call."""
+        return self.call(self.ops.enqueue(runs))
+
+    def add(self, **fields: Any) -> RunRef:
+        """Enqueue one new run."""
+        run = self.new(**fields)
+        (answer,) = self.enqueue(run)
+        assert answer.created
+        return RunRef(run.tenant, answer.id)
+
+    def add_many(self, number: int, **fields: Any) -> Sequence[RunRef]:
+        """Enqueue new runs in one call."""
+        runs = [self.new(**fields) for _ in range(number)]
+        self.enqueue(*runs)
+        return [RunRef(run.tenant, run.id) for run in runs]
+
+    # -- workers --------------------------------------------------------------------------
+
+    def register(self, worker: str = WORKER, lease: float = LEASE) -> datetime:
+        """Make a worker known, or alive again."""
+        return self.call(self.ops.register(make_worker(worker), lease))
+
+    def claim(
+        self,
+        limit: int = 10,
+        *,
+        worker: str = WORKER,
+        jobs: Sequence[str] = (JOB,),
+        queues: Sequence[str] | None = None,
+        claim_no: int | None = None,
+        finishes: Sequence[Finish] = (),
+        **more: Any,
+    ) -> CycleReply:
+        """Ask for runs; each call has a number of its own unless one is given."""
+        want = Want(
+            limit=limit, jobs=tuple(jobs), queues=None if queues is None else tuple(queues), **more
+        )
+        number = next(self._claims) if claim_no is None else claim_no
+        return self.call(self.ops.cycle(worker, number, finishes, want))
+
+    def start(self, worker: str = WORKER, **fields: Any) -> Claimed:
+        """Enqueue a run and let a worker that is alive claim it."""
+        return self.take(self.add(**fields), worker)
+
+    def take(self, run: RunRef, worker: str = WORKER) -> Claimed:
+        """Let a worker that is alive claim exactly this run."""
+        self.register(worker)
+        job = self.get(run).job
+        (claimed,) = self.claim(1, worker=worker, jobs=(job,), ids=(run,)).claimed
+        return claimed
+
+    def start_many(self, number: int, worker: str = WORKER, **fields: Any) -> Sequence[Claimed]:
+        """Enqueue runs and let a worker claim them all."""
+        self.add_many(number, **fields)
+        self.register(worker)
+        claimed = self.claim(number, worker=worker).claimed
+        assert len(claimed) == number
+        return claimed
+
+    def finish(self, held: Claimed | Held, outcome: Outcome, **fields: Any) -> CycleReply:
+        """End one attempt."""
+        return self.finish_all([make_finish(held, outcome, **fields)])
+
+    def finish_all(self, finishes: Sequence[Finish], worker: str = WORKER) -> CycleReply:
+        """End attempts, in one call, without claiming more."""
+        return self.call(self.ops.cycle(worker, next(self._claims), finishes, None))
+
+    def renew(
+        self,
+        held: Iterable[Claimed | Held] = (),
+        *,
+        worker: str = WORKER,
+        lease: float = LEASE,
+        settled: int = 0,
+    ) -> RenewReply:
+        """Keep a worker alive."""
+        names = [Held(item.tenant, item.id, item.token) for item in held]
+        return self.call(self.ops.renew(worker, lease, names, settled))
+
+    def kill(self, worker: str = WORKER) -> None:
+        """Let a worker's time run out at this very instant."""
+        self.register(worker, lease=0)
+
+    def sweep(
+        self,
+        *,
+        dispatch: bool = False,
+        expire: bool = False,
+        reap: bool = False,
+        max_crashes: int = 3,
+        limit: int = 100,
+    ) -> SweepReply:
+        """Run the services that are named."""
+        return self.call(
+            self.ops.sweep(
+                dispatch=dispatch, expire=expire, reap=reap, max_crashes=max_crashes, limit=limit
+            )
+        )
+
+    # -- control and reads ------------------------------------------------------------------
+
+    def cancel(self, run: RunRef, reason: str | None = None) -> RunRecord:
+        """Ask for a run's end."""
+        return self.call(self.ops.cancel(run, reason))
+
+    def retry(self, run: RunRef, max_attempts: int | None = None) -> RunRecord:
+        """Reopen a run."""
+        return self.call(self.ops.retry(run, max_attempts))
+
+    def get(self, run: RunRef) -> RunRecord:
+        """The record of a run that must be there."""
+        record = self.call(self.ops.get_run(run))
+        assert record is not None
+        return record
+
+    def list(self, **fields: Any) -> Sequence[str]:
+        """The ids on one page of a listing."""
+        return [record.id for record in self.call(self.ops.list_runs(RunFilter(**fields)))]
+
+    def events(self, run: RunRef) -> Sequence[Event]:
+        """A run's whole history."""
+        return self.call(self.ops.list_events(run, 0, 1_000))
+
+    def trail(self, run: RunRef) -> Sequence[EventType]:
+        """What happened to a run, by name; its seq must be 1 to n."""
+        events = self.events(run)
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        return [event.type for event in events]
+
+    def rows(self, table: str, **where: object) -> Sequence[Row]:
+        """The rows of a table in which these columns have these values."""
+        return [
+            row
+            for row in self.tables.rows(table)
+            if all(row[column] == value for column, value in where.items())
+        ]
+
+    def positions(self, run: RunRef) -> Sequence[str]:
+        """The tables in which the run has a position."""
+        return [
+            table
+            for table in ("timers", "ready", "leases")
+            if self.rows(table, tenant=run.tenant, id=run.id)
+        ]
+
+    # -- ways into a status -------------------------------------------------------------------
+
+    def bring(self, status: Status, **fields: Any) -> RunRef:
+        """A run in the given status, by real operations."""
+        match status:
+            case Status.SCHEDULED:
+                return self.add(delay=60.0, **fields)
+            case Status.QUEUED:
+                return self.add(**fields)
+            case Status.RUNNING:
+                return self.start(**fields).ref
+            case Status.SUCCEEDED:
+                return self.ended(Outcome.SUCCEEDED, **fields)
+            case Status.FAILED:
+                return self.ended(Outcome.FAILED, **fields)
+            case Status.CANCELED:
+                return self.ended(Outcome.CANCELED, **fields)
+            case Status.WAITING | Status.PAUSED:
+                raise AssertionError(f"no operation leads to {status}")
+
+    def ended(self, outcome: Outcome, **fields: Any) -> RunRef:
+        """A run whose first attempt ended like this."""
+        claimed = self.start(**fields)
+        assert self.finish(claimed, outcome).lost == ()
+        return claimed.ref
+
+
+def ref(ident: str, tenant: str = DEFAULT_TENANT) -> RunRef:
+    """A run's full name."""
+    return RunRef(tenant, ident)
+
+
+def ids(items: Iterable[NewRun | RunRef | Claimed | Enqueued | RunRecord]) -> Sequence[str]:
+    """The ids of things that have one."""
+    return [item.id for item in items]
+
+
+def reachable() -> Sequence[Status]:
+    """The statuses that operations lead to today."""
+    return [status for status in Status if status not in (Status.WAITING, Status.PAUSED)]
+
+
+Opened = Callable[[], Driver]
+"""Opens one more driver on the same database, with connections of its own."""

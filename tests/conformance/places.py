@@ -1,0 +1,285 @@
+"""Where the suite runs: each store, what it can do, and how its tables are read from outside.
+
+The tests know a store by its promises alone. What they need beyond those (the rows as they are
+written, a record that retention has marked, a schema of another version) goes through `Tables`,
+which speaks plain SQL to the same database and shares no code with the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+from urllib.parse import urlencode
+from uuid import UUID
+
+import apsw
+import psycopg
+from psycopg.rows import dict_row
+
+from windlass.domain.run import RunRef
+from windlass.sources import Sources
+from windlass.store.interface import Store
+from windlass.store.postgres.store import PostgresStore
+from windlass.store.sqlite.store import SqliteStore
+
+Row = Mapping[str, Any]
+
+TABLES = (
+    "jobs", "runs", "timers", "ready", "leases", "workers", "attempts", "events", "failures",
+    "run_keys", "run_tags", "progress",
+)  # fmt: skip
+
+
+class Tables(Protocol):
+    """The database as it is, read and changed behind the store's back."""
+
+    def rows(self, table: str) -> Sequence[Row]:
+        """All rows of a table: ids as text, times as aware datetimes, JSON as text or value."""
+        ...
+
+    def mark_stale(self, run: RunRef, at: datetime) -> None:
+        """Do what retention does to a finished run."""
+        ...
+
+    def forget_worker(self, worker: str) -> None:
+        """Delete a worker's row and leave its leases."""
+        ...
+
+    def set_version(self, version: int) -> None:
+        """Pretend that a schema of this version was applied last."""
+        ...
+
+    def empty(self) -> None:
+        """Delete every row."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the database."""
+        ...
+
+
+class Place(Protocol):
+    """One empty database and the store that lives in it."""
+
+    def open(self, sources: Sources) -> Store:
+        """A store of its own: other connections, the same data."""
+        ...
+
+    def tables(self) -> Tables:
+        """The same data, read from outside."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A store that the suite runs on; tests ask for capabilities, never for a name."""
+
+    name: str
+    capabilities: frozenset[str]
+
+
+SQLITE = Kind("sqlite", frozenset({"opens_on_first_use"}))
+POSTGRES = Kind(
+    "postgres",
+    frozenset(
+        {
+            "parallel_writers",  # two transactions may write at the same time
+            "planner",  # plans depend on settings and statistics
+            "sql_functions",  # the operations can be called from plain SQL
+            "kept_checksums",  # a migration that was applied is known by its text
+        }
+    ),
+)
+KINDS = (SQLITE, POSTGRES)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlitePlace:
+    """A file in a folder of the test's own."""
+
+    path: Path
+
+    def open(self, sources: Sources) -> Store:
+        return SqliteStore(self.path, sources=sources)
+
+    def tables(self) -> Tables:
+        return SqliteTables(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresPlace:
+    """A database of the test's own; `settings` hold for every connection of its stores."""
+
+    url: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def open(self, sources: Sources) -> Store:
+        return PostgresStore(self.url + self._query(), sources=sources)
+
+    def tables(self) -> Tables:
+        return PostgresTables(self.url)
+
+    def having(self, **settings: str) -> PostgresPlace:
+        """The same database, with settings of the server for each connection."""
+        return PostgresPlace(self.url, settings)
+
+    def _query(self) -> str:
+        options = " ".join(f"-c {name}={value}" for name, value in self.settings.items())
+        return "?" + urlencode({"options": options}) if options else ""
+
+
+class PostgresTables:
+    """The tables of the schema `windlass`."""
+
+    # One statement per table: what is in the text is what is executed.
+    READ: ClassVar = {
+        "jobs": "select * from windlass.jobs",
+        "runs": "select * from windlass.runs",
+        "timers": "select * from windlass.timers",
+        "ready": "select * from windlass.ready",
+        "leases": "select * from windlass.leases",
+        "workers": "select * from windlass.workers",
+        "attempts": "select * from windlass.attempts",
+        "events": "select * from windlass.events order by tenant, subject, seq",
+        "failures": "select * from windlass.failures",
+        "run_keys": "select * from windlass.run_keys",
+        "run_tags": "select * from windlass.run_tags",
+        "progress": "select * from windlass.progress",
+    }
+    EMPTY: ClassVar = (
+        "delete from windlass.jobs; delete from windlass.runs; delete from windlass.timers;"
+        "delete from windlass.ready; delete from windlass.leases; delete from windlass.workers;"
+        "delete from windlass.attempts; delete from windlass.events;"
+        "delete from windlass.failures; delete from windlass.run_keys;"
+        "delete from windlass.run_tags; delete from windlass.progress"
+    )
+
+    def __init__(self, url: str) -> None:
+        self._conn = psycopg.connect(url, autocommit=True, row_factory=dict_row)
+
+    def rows(self, table: str) -> Sequence[Row]:
+        return [_plain(row) for row in self._conn.execute(self.READ[table])]
+
+    def mark_stale(self, run: RunRef, at: datetime) -> None:
+        self._conn.execute(
+            "update windlass.runs set stale_at = %s where tenant = %s and id = %s",
+            (at, run.tenant, run.id),
+        )
+
+    def forget_worker(self, worker: str) -> None:
+        self._conn.execute("delete from windlass.workers where id = %s", (worker,))
+
+    def set_version(self, version: int) -> None:
+        self._conn.execute(
+            "insert into windlass.migrations (version, name, checksum) values (%s, 'next', '')",
+            (version,),
+        )
+
+    def empty(self) -> None:
+        self._conn.execute(self.EMPTY)
+
+    def close(self) -> None:
+        self._conn.close()
+
+
+def _plain(row: Row) -> Row:
+    return {name: str(x) if isinstance(x, UUID) else x for name, x in row.items()}
+
+
+class SqliteTables:
+    """The tables of the file, through the same SQLite library as the store's.
+
+    Never through Python's own sqlite3: closing its descriptor would drop the locks that the
+    store holds in this process.
+    """
+
+    READ: ClassVar = {
+        "jobs": "select * from jobs",
+        "runs": "select * from runs",
+        "timers": "select * from timers",
+        "ready": "select * from ready",
+        "leases": "select * from leases",
+        "workers": "select * from workers",
+        "attempts": "select * from attempts",
+        "events": "select * from events order by tenant, subject, seq",
+        "failures": "select * from failures",
+        "run_keys": "select * from run_keys",
+        "run_tags": "select * from run_tags",
+        "progress": "select * from progress",
+    }
+    EMPTY: ClassVar = (
+        "begin immediate;"
+        "delete from jobs; delete from runs; delete from timers; delete from ready;"
+        "delete from leases; delete from workers; delete from attempts; delete from events;"
+        "delete from failures; delete from run_keys; delete from run_tags; delete from progress;"
+        "commit"
+    )
+    IDS: ClassVar = frozenset({"id", "run", "subject"})
+    TIMES: ClassVar = frozenset(
+        {"at", "due_at", "ready_at", "scheduled_for", "alive_until"}
+        | {f"{what}_at" for what in ("created", "started", "finished", "expires", "stale")}
+        | {f"{what}_at" for what in ("updated", "discarded", "published")}
+    )
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @cached_property
+    def _conn(self) -> apsw.Connection:
+        # When first used: it is for the store to make the file.
+        conn = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE)
+        conn.set_busy_timeout(5_000)
+        conn.row_trace = self._named
+        return conn
+
+    def rows(self, table: str) -> Sequence[Row]:
+        return list(self._conn.execute(self.READ[table]))
+
+    def mark_stale(self, run: RunRef, at: datetime) -> None:
+        micros = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        self._conn.execute(
+            "update runs set stale_at = ? where tenant = ? and id = ?",
+            (micros, run.tenant, UUID(run.id).bytes),
+        )
+
+    def forget_worker(self, worker: str) -> None:
+        self._conn.execute("delete from workers where id = ?", (worker,))
+
+    def set_version(self, version: int) -> None:
+        self._conn.execute(
+            "insert into schema_version (version, name, applied_at) values (?, 'next', 0)",
+            (version,),
+        )
+
+    def empty(self) -> None:
+        self._conn.execute(self.EMPTY)
+
+    def close(self) -> None:
+        if "_conn" in vars(self):
+            self._conn.close()
+
+    def _named(self, cursor: apsw.Cursor, row: tuple[Any, ...]) -> Row:
+        names = [column[0] for column in cursor.get_description()]
+        return {name: self._value(name, x) for name, x in zip(names, row, strict=True)}
+
+    def _value(self, name: str, value: Any) -> Any:
+        if isinstance(value, bytes) and name in self.IDS:
+            return str(UUID(bytes=value))
+        if isinstance(value, int) and name in self.TIMES:
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
+        return value
+
+
+@contextmanager
+def opened(place: Place) -> Iterator[Tables]:
+    """The tables of a place, closed at the end."""
+    tables = place.tables()
+    try:
+        yield tables
+    finally:
+        tables.close()
