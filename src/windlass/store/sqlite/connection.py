@@ -159,7 +159,7 @@ class Connection:
             try:
                 return action()
             except faults.BUSY as error:
-                now = time.monotonic()
+                now = time.monotonic()  # whoever holds the lock does not share a test's clock
                 if deadline is None:
                     deadline = now + self._busy_seconds
                 elif now >= deadline:

@@ -54,6 +54,9 @@ class Lease(NamedTuple):
         return None if self.intent is None else Intent(self.intent)
 
 
+Place = Position | Lease
+
+
 def lease_of(row: Row) -> Lease:
     """Return a row of the lease statements as a value."""
     return Lease._make(row)
@@ -70,10 +73,9 @@ class Moves:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._now = tx.now
-        self._left: dict[str, list[Row]] = {}
         self._rows: dict[str, list[Row]] = {}
 
-    def leave(self, table: str, place: Position | Lease) -> None:
+    def leave(self, table: str, place: Place) -> None:
         """Give up a position; ``table`` is the singular that its delete statement names."""
         self._add(f"delete_{table}", (place.tenant, place.id))
 
@@ -90,7 +92,7 @@ class Moves:
 
     def to_ready(
         self,
-        place: Position | Lease,
+        place: Place,
         event: EventType,
         data: dict[str, Any] | None = None,
         *,
@@ -120,7 +122,7 @@ class Moves:
 
     def fail(
         self,
-        place: Position | Lease,
+        place: Place,
         failure: Failure,
         error: ErrorInfo | None = None,
         *,
@@ -134,7 +136,7 @@ class Moves:
 
     def cancel(
         self,
-        place: Position | Lease,
+        place: Place,
         reason: str | None,
         error: ErrorInfo | None = None,
         *,
@@ -153,7 +155,7 @@ class Moves:
         self._rows = {}
 
     def _end(
-        self, place: Position | Lease, status: Status, failure: Failure | None,
+        self, place: Place, status: Status, failure: Failure | None,
         error: ErrorInfo | None, reason: str | None, failures: int | None,
         crash_count: int | None,
     ) -> None:  # fmt: skip
@@ -166,7 +168,7 @@ class Moves:
              place.tenant, place.id),
         )  # fmt: skip
 
-    def _started_at(self, place: Position | Lease) -> int | None:
+    def _started_at(self, place: Place) -> int | None:
         if isinstance(place, Lease):
             return place.started_at
         if place.attempt == 0:
@@ -175,7 +177,7 @@ class Moves:
         return None if row is None else row[0]
 
     def _bury(
-        self, place: Position | Lease, status: Status, failure: Failure | None,
+        self, place: Place, status: Status, failure: Failure | None,
         error: ErrorInfo | None,
     ) -> None:  # fmt: skip
         self._add(
@@ -185,7 +187,7 @@ class Moves:
              None if error is None else error.fingerprint, self._now),
         )  # fmt: skip
 
-    def _tell(self, place: Position | Lease, event: EventType, data: dict[str, Any] | None) -> None:
+    def _tell(self, place: Place, event: EventType, data: dict[str, Any] | None) -> None:
         self._add(
             "insert_event",
             (place.tenant, place.id, place.seq + 1, event, self._now, place.attempt,
@@ -193,7 +195,7 @@ class Moves:
         )  # fmt: skip
 
     @staticmethod
-    def _carried(place: Position | Lease, failures: int | None, crash_count: int | None) -> Row:
+    def _carried(place: Place, failures: int | None, crash_count: int | None) -> Row:
         return (
             place.tenant, place.id, place.job, place.queue, place.rank, place.attempt,
             place.failures if failures is None else failures,

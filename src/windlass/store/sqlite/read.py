@@ -1,7 +1,6 @@
 """Reads: records by id, pages of a listing, events, counts."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from typing import Any
 
 from windlass.domain.event import AttemptOutcome, EventType
@@ -9,7 +8,6 @@ from windlass.domain.run import Attempt, Backlog, Event, RunFilter, RunRecord, R
 from windlass.domain.states import Failure, Intent, Status
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
-    FIRST_ID,
     PAST_LAST_ID,
     blob_or_none,
     from_json,
@@ -31,7 +29,7 @@ MOST_COUNTED = 100_000
 MOST_LISTED = 1_000
 
 # Ids begin with the clock of whoever made them: a day of slack for clocks that are off.
-_SLACK = timedelta(days=1)
+_SLACK = 24 * 60 * 60 * 1_000_000
 _EVER = 2**62
 
 _LIVE = {
@@ -59,19 +57,20 @@ def list_runs(tx: Transaction, query: RunFilter) -> Sequence[RunRecord]:
     below = PAST_LAST_ID if query.before is None else blob_or_none(query.before)
     if name is None or below is None:
         return []
-    start, end = query.created_from, query.created_to
+    start = -_EVER if query.created_from is None else to_micros(query.created_from)
+    end = _EVER if query.created_to is None else to_micros(query.created_to)
     bindings = {
         "tenant": query.tenant,
-        "below": below if end is None else min(below, _id_at(end + _SLACK)),
-        "above": FIRST_ID if start is None else _id_at(start - _SLACK),
+        "below": min(below, _id_at(end + _SLACK)),
+        "above": _id_at(start - _SLACK),
         "job": query.job,
         "queue": query.queue,
         "tag": query.tag,
         "status": Status.FAILED if query.dead or query.failure else query.status,
         "failure": query.failure,
         "dead": query.dead,
-        "created_from": -_EVER if start is None else to_micros(start),
-        "created_to": _EVER if end is None else to_micros(end),
+        "created_from": start,
+        "created_to": end,
         "limit": min(query.limit, MOST_LISTED),
     }
     ids = [text for (text,) in tx.fetch(name, bindings)]
@@ -125,10 +124,12 @@ def _listing(query: RunFilter) -> str | None:
     return _LIVE.get(query.status)
 
 
-def _id_at(moment: datetime) -> bytes:
-    """Return the smallest UUIDv7 of an instant."""
-    millis = max(0, to_micros(moment) // 1000)
-    return min(millis, 2**48 - 1).to_bytes(6, "big") + bytes(10)
+def _id_at(micros: int) -> bytes:
+    """Return the smallest UUIDv7 of an instant, or what is before or after all ids."""
+    millis = micros // 1000
+    if millis >= 2**48:
+        return PAST_LAST_ID
+    return max(0, millis).to_bytes(6, "big") + bytes(10)
 
 
 def _attempts(text: str) -> tuple[Attempt, ...]:

@@ -52,7 +52,6 @@ class Transaction:
 
     def execute(self, name: str, bindings: Bindings = ()) -> int:
         """Run a statement, return how many rows it changed."""
-        # Exhausting the cursor is what finishes a statement that returns rows.
         self._connection.execute(self._queries[name], bindings)
         return self._connection.changes()
 

@@ -13,7 +13,6 @@ from windlass.errors import BadArguments, RunNotFound
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
-FIRST_ID = b""
 PAST_LAST_ID = b"\xff" * 17
 
 _encoder = msgspec.json.Encoder()

@@ -34,7 +34,7 @@ class Bell:
         """Wake every listener, in this process and others. Never raises, never waits."""
         for listener in tuple(self._listeners):
             listener.wake_from_any_thread()
-        now = time.monotonic()
+        now = time.monotonic()  # other processes do not share a test's clock
         if now - self._sent >= COALESCE_SECONDS:
             self._sent = now
             self._ring_others()
@@ -55,7 +55,7 @@ class Bell:
             listener.stop()
 
     def _ring_others(self) -> None:
-        own = {listener.name for listener in self._listeners}
+        own = {listener.name for listener in tuple(self._listeners)}
         try:
             others = [entry for entry in self._folder.iterdir() if entry.name not in own]
             if others:

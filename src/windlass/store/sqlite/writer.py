@@ -69,14 +69,6 @@ class Writer:
             await asyncio.get_running_loop().run_in_executor(None, thread.join)
         self._connection.close()
 
-    def close_now(self) -> None:
-        """As :meth:`close`, blocking."""
-        self._closed = True
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-        self._connection.close()
-
     def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(
