@@ -226,6 +226,24 @@ async def test_enqueue_that_conflicts_fails_alone(
     assert (await three)[0].created
 
 
+async def test_disk_that_fails_between_conflicts_leaves_nobody_waiting(
+    writer: Writer, connection: _Watched, sources: ManualSources
+) -> None:
+    full = new_run(sources)
+    runs = [new_run(sources, key="k"), new_run(sources, key="k", input=msgspec.Raw(b"[]")), full]
+    calls = [ours(OPERATIONS.enqueue([run])) for run in (*runs, new_run(sources))]
+
+    def body(tx: Transaction) -> Any:
+        raise apsw.FullError("disk full")
+
+    calls[2].body = body
+    tasks = await queue_up(writer, connection, *calls)
+    _, pending = await asyncio.wait(tasks, timeout=30)
+    assert not pending
+    assert [type(task.exception()) for task in tasks[:3]] == [StoreFull, KeyConflict, StoreFull]
+    assert tasks[3].result()[0].created
+
+
 async def test_thread_starts_with_the_first_write_and_ends_with_the_store(
     path: Path, sources: ManualSources
 ) -> None:

@@ -7,6 +7,7 @@ that no "database is locked" reaches a user. The log is flushed at each commit
 (``synchronous=full``) and there is no switch for less; files are never mapped into memory.
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -173,7 +174,8 @@ class Connection:
         connection, self._open = self._open, None
         self._current = False
         if connection is not None:
-            connection.close(True)
+            with contextlib.suppress(apsw.Error):
+                connection.close(True)
 
 
 def configure(connection: apsw.Connection, path: str) -> None:

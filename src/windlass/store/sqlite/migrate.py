@@ -7,12 +7,16 @@ others find it done.
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import apsw
 
 from windlass.errors import SchemaMismatch
 from windlass.store.queries import Script, load_migrations
+from windlass.store.sqlite import faults
 from windlass.store.sqlite.transaction import queries
+
+_LOOK_MILLISECONDS = 5_000
 
 
 @cache
@@ -26,6 +30,22 @@ def version_of(connection: apsw.Connection) -> int:
     if not connection.execute(queries()["has_versions"]).fetchall():
         return 0
     return int(connection.execute(queries()["schema_version"]).get)
+
+
+def look_at_version(path: Path) -> tuple[int, int]:
+    """Return the version of a file's schema, 0 where there is none, and the one needed."""
+    needed = migrations()[-1].version
+    if not path.exists():
+        return 0, needed
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            connection.set_busy_timeout(_LOOK_MILLISECONDS)
+            return version_of(connection), needed
+        finally:
+            connection.close(True)
+    except apsw.Error as error:
+        raise faults.translate(error, str(path)) from error
 
 
 def ensure(connection: apsw.Connection, now: int) -> None:

@@ -21,6 +21,7 @@ from windlass.sources import Sources
 from windlass.store.interface import Call, Operations, Wakeups
 from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
 from windlass.store.sqlite.files import parse_path
+from windlass.store.sqlite.migrate import look_at_version
 from windlass.store.sqlite.operations import Kind, SqliteCall, SqliteOperations
 from windlass.store.sqlite.transaction import StoreClock
 from windlass.store.sqlite.wakeups import Bell
@@ -97,9 +98,18 @@ class SqliteStore:
         """Start receiving hints."""
         return self._own().bell.listen()
 
+    @property
+    def place(self) -> str:
+        """The file's URL."""
+        return f"sqlite:///{self.path}"
+
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; return the versions before and after."""
         return self._own().blocking.migrate()
+
+    def schema_version(self) -> tuple[int, int]:
+        """The version as found, without making the file, and as needed."""
+        return look_at_version(self.path)
 
     def close(self) -> None:
         """Close what the sync face opened; the next call opens it again."""

@@ -119,8 +119,11 @@ class Writer:
             items = _alike(waiting)
             if len(items) > 1 and self._run_as_one(items, answers):
                 continue
-            for item in items:
-                self._run_one(item, answers, alone=alone)
+            try:
+                while items:
+                    self._run_one(items.popleft(), answers, alone=alone)
+            finally:
+                waiting.extendleft(reversed(items))  # not begun: for the next group
 
     def _run_one(self, item: _Item, answers: list[_Answer], *, alone: bool) -> None:
         tx = self._connection.transaction()
@@ -157,22 +160,25 @@ class Writer:
         return isinstance(error, FATAL) or not self._connection.in_transaction
 
 
-def _alike(waiting: deque[_Item]) -> list[_Item]:
+def _alike(waiting: deque[_Item]) -> deque[_Item]:
     """Take the first call, and those after it that can be done as one with it."""
-    items: list[_Item] = []
-    weight = 0
+    items: deque[_Item] = deque()
+    rows = 0
     while waiting:
-        merge = waiting[0].call.merge
-        if items and (merge is None or weight + len(merge.argument) > MERGED_ROWS):
-            break
-        item = waiting.popleft()
-        if item.future.cancelled():
-            continue
-        items.append(item)
-        if merge is None:
-            break
-        weight += len(merge.argument)
+        item = waiting[0]
+        if not item.future.cancelled():
+            merge = item.call.merge
+            rows += len(merge.argument) if merge else 0
+            if items and (rows > MERGED_ROWS or not _same_sort(items[0], item)):
+                break
+            items.append(item)
+        waiting.popleft()
     return items
+
+
+def _same_sort(one: _Item, other: _Item) -> bool:
+    ours, others = one.call.merge, other.call.merge
+    return ours is not None and others is not None and ours.together is others.together
 
 
 def _settle(answers: Sequence[_Answer]) -> None:
