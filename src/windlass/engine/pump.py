@@ -27,7 +27,7 @@ from windlass.domain.run import Claimed, CycleReply, Finish, Held, RunRef, Want
 from windlass.domain.states import Failure
 from windlass.engine.holdings import Holdings
 from windlass.engine.lanes import BATCH, Lane, Reach
-from windlass.errors import StoreError, StoreFull, StoreUnavailable
+from windlass.errors import StoreError, StoreFull, StoreUnavailable, WindlassError
 from windlass.sources import Sources
 from windlass.store.interface import Store
 
@@ -65,6 +65,7 @@ class Pump:
         refused: Callable[[], None],
         requeued: Callable[[Sequence[RunRef]], None],
         may_claim: Callable[[], bool],
+        ended: Callable[[asyncio.Task[None]], None],
     ) -> None:
         self._store = store
         self._sources = sources
@@ -75,6 +76,7 @@ class Pump:
         self._refused = refused
         self._requeued = requeued
         self._may_claim = may_claim
+        self._ended = ended
         self._ends: deque[Finish] = deque()
         self._delivered: deque[tuple[RunRef, ...]] = deque()
         self._trips: set[asyncio.Task[None]] = set()
@@ -90,6 +92,7 @@ class Pump:
     def end(self, finish: Finish) -> None:
         """Send the end of an attempt."""
         self._ends.append(finish)
+        self._quiet.clear()
         self.nudge()
 
     def hunger(self) -> None:
@@ -117,10 +120,8 @@ class Pump:
 
     async def flushed(self) -> None:
         """Wait until every end has been answered."""
-        while not self.idle:
-            self.nudge()
-            await self._quiet.wait()
-            await asyncio.sleep(0)
+        self.nudge()
+        await self._quiet.wait()
 
     def _look(self) -> None:
         self._scheduled = False
@@ -181,9 +182,10 @@ class Pump:
             reply = await self._store.arun(call)
         except (StoreUnavailable, StoreFull) as error:
             self._postpone(trip, error)
-        except StoreError as error:
+        except WindlassError as error:
             log.error("store refused a batch", extra={"error": str(error)})
             await self._one_by_one(trip)
+            self._rest()  # lest a store that refuses every claim be asked without end
         else:
             self.trips += 1
             self._pause = _FIRST_PAUSE
@@ -215,12 +217,16 @@ class Pump:
     def _postpone(self, trip: Trip, error: StoreError) -> None:
         """The store cannot be reached: keep the ends, and try again after a pause."""
         self._ends.extendleft(reversed(trip.finishes))
+        self._rest()
+        log.warning("store unavailable", extra={"error": str(error)})
+
+    def _rest(self) -> None:
+        """Send nothing for a while, longer each time until something succeeds."""
         pause = self._pause * (0.5 + self._sources.jitter() / 2)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         loop = asyncio.get_running_loop()
         self._resume_at = loop.time() + pause
         loop.call_later(pause, self.nudge)
-        log.warning("store unavailable", extra={"error": str(error)})
 
     async def _one_by_one(self, trip: Trip) -> None:
         """One end that the store refuses must not take its neighbours with it."""
@@ -229,7 +235,7 @@ class Pump:
                 await self._send_alone(finish)
             except (StoreUnavailable, StoreFull) as error:
                 self._postpone(Trip([finish]), error)
-            except StoreError as error:
+            except WindlassError as error:
                 self._forgotten(Held(finish.tenant, finish.id, finish.token))
                 log.error("end not recorded", extra={"run": finish.id, "error": str(error)})
 
@@ -237,9 +243,9 @@ class Pump:
         operations = self._store.operations
         try:
             await self._store.arun(operations.cycle(self.worker, 0, [finish], None))
-        except StoreUnavailable:
+        except (StoreUnavailable, StoreFull):
             raise
-        except StoreError as error:
+        except WindlassError as error:
             failed = Decision(outcome=Outcome.FAILED, failure=Failure.FATAL)
             substitute = Finish(
                 tenant=finish.tenant,
@@ -255,8 +261,9 @@ class Pump:
 
     def _came_back(self, task: asyncio.Task[None]) -> None:
         self._trips.discard(task)
-        if not self._trips:
+        if self.idle:
             self._quiet.set()
+        self._ended(task)
         self.nudge()
 
 

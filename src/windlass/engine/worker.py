@@ -105,6 +105,7 @@ class Worker:
             refused=self._reborn,
             requeued=self._requeued,
             may_claim=self._may_claim,
+            ended=self._ended,
         )
         self._sweeper = Sweeper(
             store,
@@ -121,6 +122,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
         self._rebirth: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
 
     @property
     def id(self) -> str:
@@ -133,7 +135,10 @@ class Worker:
         return len(self._holdings)
 
     async def run(self) -> None:
-        """Work until :meth:`stop`; returns when everything is finished or given back."""
+        """Work until :meth:`stop`; returns when everything is finished or given back.
+
+        Raises what made it impossible to go on, after as orderly a stop as there can be.
+        """
         self._loop = asyncio.get_running_loop()
         self._seats = Seats(
             self._jobs,
@@ -145,11 +150,14 @@ class Worker:
             freed=self._freed,
             may_start=self._may_start,
         )
-        await self._register()
+        if not await self._registered():
+            return
         wakeups = await self._store.listen()
         feeds = [asyncio.create_task(self._watch(wakeups), name="windlass-watch")]
         if not self._transport.pulls:
             feeds.append(asyncio.create_task(self._receive(), name="windlass-receive"))
+        for feed in feeds:
+            feed.add_done_callback(self._ended)
         if self._options.services:
             self._sweeper.start()
         log.info("worker started", extra={"worker": self.id, "jobs": sorted(self._jobs)})
@@ -157,6 +165,8 @@ class Worker:
             await self._stopping.wait()
         finally:
             await self._shut_down(feeds, wakeups)
+        if self._failure is not None:
+            raise self._failure
 
     def stop(self) -> None:
         """Begin to stop: from now on nothing is claimed."""
@@ -192,6 +202,20 @@ class Worker:
             if jobs:
                 lanes[executor] = Lane(executor, count, jobs, self._options.queues)
         return lanes
+
+    async def _registered(self) -> bool:
+        """Register, unless stopped before: a store that is not there may never come."""
+        registering = asyncio.create_task(self._register(), name="windlass-register")
+        stopping = asyncio.create_task(self._stopping.wait(), name="windlass-stopping")
+        try:
+            await asyncio.wait({registering, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if registering.done():
+                await registering
+            return registering.done()
+        finally:
+            registering.cancel()
+            stopping.cancel()
+            await asyncio.gather(registering, stopping, return_exceptions=True)
 
     async def _register(self) -> None:
         """Make ourselves known under a new name; wait for a store that is not there yet."""
@@ -235,9 +259,10 @@ class Worker:
         log.info("worker stopping", extra={"worker": self.id, "running": self.busy})
         for feed in feeds:
             feed.cancel()
-        await asyncio.gather(*feeds, return_exceptions=True)
         if self._rebirth is not None:
-            await self._rebirth
+            self._rebirth.cancel()
+            feeds = [*feeds, self._rebirth]
+        await asyncio.gather(*feeds, return_exceptions=True)
         await self._sweeper.stop()
         await wakeups.close()
         await self._transport.close()
@@ -252,9 +277,10 @@ class Worker:
         log.info("worker stopped", extra={"worker": self.id})
 
     async def _all_ended(self) -> None:
-        while self._holdings.all() or not self._pump.idle:
+        while self._holdings.all():
             self._changed.clear()
             await self._changed.wait()
+        await self._pump.flushed()
 
     async def _last_words(self) -> None:
         """Record what can be recorded; what cannot is left to the reaper."""
@@ -330,10 +356,14 @@ class Worker:
 
     def _born(self, task: asyncio.Task[None]) -> None:
         self._rebirth = None
-        if not task.cancelled() and task.exception() is not None:
-            log.error("registration failed", exc_info=task.exception())
-            self.stop()
+        self._ended(task)
         self._hunger()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """One of our own tasks is over; if by an error, so are we: it cannot be done without."""
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = self._failure or task.exception()
+            self.stop()
 
     def _hunger(self) -> None:
         if self._transport.pulls:
