@@ -1,0 +1,83 @@
+"""What the docs say is what the code does: their examples are run, their tables compared."""
+
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tools import make_docs
+from windlass.config import PREFIX, Settings
+from windlass.domain.event import AttemptOutcome
+from windlass.domain.states import FINISHED, TRANSITIONS, Failure, Status, Verb
+
+ROOT = Path(__file__).parents[2]
+WINDLASS = Path(sys.executable).parent / "windlass"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code blocks of a page in one language."""
+    text = (ROOT / page).read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def run(folder: Path, *command: str) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_readme_quick_start_works_when_pasted(tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text(blocks("README.md", "python")[0])
+    printed = run(tmp_path, sys.executable, "tasks.py")
+    assert printed.split()[1] == "queued"
+    # The second run is delayed by a second, so it does not count for --drain; wait it out.
+    run(tmp_path, str(WINDLASS), "worker", "--app", "tasks:app", "--drain")
+    listing = run(tmp_path, str(WINDLASS), "runs", "--app", "tasks:app")
+    assert "send_welcome" in listing
+    assert "succeeded" in listing
+
+
+def test_protocol_page_runs_block_by_block(pg_database: str) -> None:
+    found = blocks("docs/protocol.md", "sql")
+    assert len(found) >= 10
+    with psycopg.connect(pg_database, autocommit=True) as conn:
+        for block in found:
+            conn.execute(block.encode())
+        rows = conn.execute(
+            "select status, count(*) from windlass.list_runs('default') group by 1"
+        ).fetchall()
+    # 7 succeeded; 8 waits for its time; 9 was failed, canceled and retried, 10 was released.
+    assert dict(rows) == {"succeeded": 1, "scheduled": 1, "queued": 2}
+
+
+def test_page_of_states_is_made_from_the_table() -> None:
+    assert make_docs.PAGE.read_text("utf-8") == make_docs.page()
+
+
+def test_every_state_verb_and_failure_is_explained() -> None:
+    assert set(make_docs.STATUSES) == set(Status)
+    assert set(make_docs.VERBS) == set(Verb)
+    assert set(make_docs.FAILURES) == set(Failure)
+    assert set(TRANSITIONS) == set(Status)
+
+
+def test_settings_page_lists_every_setting() -> None:
+    page = (ROOT / "docs/settings.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page, re.MULTILINE)
+    assert dict(rows) == {f.name: PREFIX + f.name.upper() for f in fields(Settings)}
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_checks_of_the_schema_follow_the_tables(dialect: str) -> None:
+    path = ROOT / f"src/windlass/store/sql/{dialect}/migrations/0001_core.sql"
+    checks: dict[str, list[set[str]]] = {}
+    for column, listed in re.findall(r"check \((\w+) in\s*\(([^)]*)\)", path.read_text(), re.I):
+        checks.setdefault(column, []).append(set(re.findall(r"'([^']*)'", listed)))
+    assert {status.value for status in FINISHED} in checks["status"]
+    assert checks["failure"][0] == {failure.value for failure in Failure}
+    assert checks["outcome"] == [{outcome.value for outcome in AttemptOutcome}]
+    assert checks["why"] == [{"delay", "backoff", "snooze"}]
