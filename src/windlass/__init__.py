@@ -2,40 +2,47 @@
 
 >>> from windlass import Windlass
 >>> app = Windlass("sqlite:///windlass.db")
+
+The names are imported when first used: `windlass --help`, and a program that needs one of them,
+need not wait for all.
 """
 
-from windlass.app import Windlass
-from windlass.client import Request, Run
-from windlass.context import Context, SyncContext
-from windlass.domain.event import AttemptOutcome, EventType
-from windlass.domain.outcome import Cancel, Fail, Snooze
-from windlass.domain.policy import Fatal, Retry, RetryAfter
-from windlass.domain.states import Failure, Status
-from windlass.engine.worker import Worker, WorkerOptions
-from windlass.errors import (
-    BadArguments,
-    BadDuration,
-    BadOption,
-    BadPayload,
-    ConflictError,
-    DuplicateJob,
-    IllegalTransition,
-    KeyConflict,
-    LeaseLost,
-    NotFound,
-    PayloadTooLarge,
-    ResultTimeout,
-    RunFailed,
-    RunNotFound,
-    SchemaMismatch,
-    StoreError,
-    StoreFull,
-    StoreUnavailable,
-    UnknownJob,
-    UsageError,
-    WindlassError,
-)
-from windlass.job import Job
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+    from windlass.client import Request, Run
+    from windlass.context import Context, SyncContext
+    from windlass.domain.event import AttemptOutcome, EventType
+    from windlass.domain.outcome import Cancel, Fail, Snooze
+    from windlass.domain.policy import Fatal, Retry, RetryAfter
+    from windlass.domain.states import Failure, Status
+    from windlass.engine.worker import Worker, WorkerOptions
+    from windlass.errors import (
+        BadArguments,
+        BadDuration,
+        BadOption,
+        BadPayload,
+        ConflictError,
+        DuplicateJob,
+        IllegalTransition,
+        KeyConflict,
+        LeaseLost,
+        NotFound,
+        PayloadTooLarge,
+        ResultTimeout,
+        RunFailed,
+        RunNotFound,
+        SchemaMismatch,
+        StoreError,
+        StoreFull,
+        StoreUnavailable,
+        UnknownJob,
+        UsageError,
+        WindlassError,
+    )
+    from windlass.job import Job
 
 __all__ = [
     "AttemptOutcome",
@@ -78,3 +85,34 @@ __all__ = [
     "Worker",
     "WorkerOptions",
 ]
+
+_HOMES = {
+    "windlass.app": "Windlass",
+    "windlass.client": "Request Run",
+    "windlass.context": "Context SyncContext",
+    "windlass.domain.event": "AttemptOutcome EventType",
+    "windlass.domain.outcome": "Cancel Fail Snooze",
+    "windlass.domain.policy": "Fatal Retry RetryAfter",
+    "windlass.domain.states": "Failure Status",
+    "windlass.engine.worker": "Worker WorkerOptions",
+    "windlass.errors": """
+        BadArguments BadDuration BadOption BadPayload ConflictError DuplicateJob IllegalTransition
+        KeyConflict LeaseLost NotFound PayloadTooLarge ResultTimeout RunFailed RunNotFound
+        SchemaMismatch StoreError StoreFull StoreUnavailable UnknownJob UsageError WindlassError
+    """,
+    "windlass.job": "Job",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # a type checker would take any name for granted
+
+    def __getattr__(name: str) -> object:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(home), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
