@@ -160,7 +160,7 @@ class Worker:
             feed.add_done_callback(self._ended)
         if self._options.services:
             self._sweeper.start()
-        log.info("worker started", extra={"worker": self.id, "jobs": sorted(self._jobs)})
+        self._announce()
         try:
             await self._stopping.wait()
         finally:
@@ -253,6 +253,17 @@ class Worker:
         )
         self._renewal.start()
         self._hunger()
+
+    def _announce(self) -> None:
+        queues = self._options.queues
+        extra = {
+            "worker": self.id,
+            "store": self._store.place,
+            "queues": "all" if queues is None else ",".join(queues),
+            "jobs": len(self._jobs),
+            "seats": sum(lane.seats for lane in self._lanes.values()),
+        }
+        log.info("worker started", extra=extra)
 
     async def _shut_down(self, feeds: Sequence[asyncio.Task[None]], wakeups: Wakeups) -> None:
         self._pump.claiming = False

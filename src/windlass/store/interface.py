@@ -250,8 +250,20 @@ class Store(Protocol):
         """Start receiving hints."""
         ...
 
+    @property
+    def place(self) -> str:
+        """Where it is, as a URL for people: without a password."""
+        ...
+
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; returns the versions before and after."""
+        ...
+
+    def schema_version(self) -> tuple[int, int]:
+        """The schema's version as found (0: there is none) and as this program needs it.
+
+        Changes nothing, and tells at once when the database cannot be reached.
+        """
         ...
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 import psycopg
 from psycopg.abc import PQGen
@@ -41,14 +41,23 @@ class Target:
     prepare: bool
     stall: float
 
+    @property
+    def place(self) -> str:
+        """Where it leads, for people: without a password."""
+        known = conninfo_to_dict(self.conninfo)
+        user = f"{known['user']}@" if known.get("user") else ""
+        port = f":{known['port']}" if known.get("port") else ""
+        return f"postgresql://{user}{known.get('host', '')}{port}/{known.get('dbname', '')}"
+
     @classmethod
     def parse(cls, url: str, stall: float) -> "Target":
         """Split our own parameters off a PostgreSQL URL."""
-        parts = urlsplit(url)
+        parts = _split(url)
         pairs = parse_qsl(parts.query, keep_blank_values=True)
         own = {name: value for name, value in pairs if name in _OWN_PARAMETERS}
         rest = urlencode([(name, value) for name, value in pairs if name not in _OWN_PARAMETERS])
-        conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, rest, ""))
+        # Not urlunsplit, which drops the slashes of a URL without a host.
+        conninfo = f"postgresql://{parts.netloc}{parts.path}{'?' if rest else ''}{rest}"
         if own.get("prepare", "on") not in ("on", "off"):
             raise BadOption("prepare", "it must be on or off", "url")
         return cls(
@@ -61,7 +70,10 @@ class Target:
 
 def _watchful(conninfo: str, stall: float) -> str:
     """Add the settings by which a dead peer is noticed; those in the URL win."""
-    given = conninfo_to_dict(conninfo)
+    try:
+        given = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError:
+        raise _unreadable() from None
     settings = {
         "connect_timeout": max(2, int(stall)),
         "keepalives_idle": 5,
@@ -70,6 +82,29 @@ def _watchful(conninfo: str, stall: float) -> str:
         "tcp_user_timeout": int(stall * 1000),
     }
     return make_conninfo(conninfo, **{k: v for k, v in settings.items() if k not in given})
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        hosts = [host.rpartition(":") for host in parts.netloc.rpartition("@")[2].split(",")]
+    except ValueError:
+        raise _unreadable() from None
+    # An unescaped "#" or "/" in a password cuts the URL short, and half of it becomes the port.
+    if parts.fragment or not all(
+        not colon or not port or port.isdecimal() or "]" in port for _, colon, port in hosts
+    ):
+        raise _unreadable()
+    return parts
+
+
+def _unreadable() -> BadOption:
+    # Without libpq's words: they may quote a part of the password.
+    why = (
+        "PostgreSQL cannot read it: check its parameters, and write special characters of user "
+        "and password as %XX"
+    )
+    return BadOption("url", why)
 
 
 class PatientConnection(psycopg.Connection[tuple[object, ...]]):

@@ -3,12 +3,14 @@
 import asyncio
 import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
 import psycopg
 
-from windlass.errors import StoreUnavailable
+from windlass.errors import StoreError, StoreUnavailable
 from windlass.sources import Clock, Sources, SystemClock
 from windlass.store.interface import Call, Operations, Wakeups
 from windlass.store.postgres import migrate
@@ -109,14 +111,20 @@ class PostgresStore:
         self._listeners.add(wakeups)
         return wakeups
 
+    @property
+    def place(self) -> str:
+        """The server and the database."""
+        return self._target.place
+
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date."""
-        try:
-            # Not a pooled connection: a migration may take longer than a call may stall.
-            with psycopg.connect(self._target.conninfo, autocommit=True) as conn:
-                return migrate.migrate(conn)
-        except psycopg.OperationalError as error:
-            raise StoreUnavailable(f"PostgreSQL cannot be reached: {one_line(error)}") from error
+        with self._apart() as conn:
+            return migrate.migrate(conn)
+
+    def schema_version(self) -> tuple[int, int]:
+        """The version as found, and as needed."""
+        with self._apart() as conn:
+            return migrate.stored_version(conn), self._expected
 
     def close(self) -> None:
         """Close the connections of the blocking face."""
@@ -139,6 +147,17 @@ class PostgresStore:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @contextmanager
+    def _apart(self) -> Iterator[psycopg.Connection[Row]]:
+        """A connection beside the pool: a migration may take longer than a call may stall."""
+        try:
+            with psycopg.connect(self._target.conninfo, autocommit=True) as conn:
+                yield conn
+        except psycopg.OperationalError as error:
+            raise StoreUnavailable(f"PostgreSQL cannot be reached: {one_line(error)}") from error
+        except psycopg.Error as error:
+            raise StoreError(f"PostgreSQL refused: {one_line(error)}") from error
 
     def _execute(self, conn: PatientConnection, call: Statement[T]) -> T:
         prepare = True if self._target.prepare else None
