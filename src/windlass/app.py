@@ -1,7 +1,7 @@
 """The application: where settings, store, jobs and clients are put together."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from windlass import codec
@@ -32,8 +32,8 @@ class JobDecorator(Protocol):
 
     @overload
     def __call__(
-        self, handler: Callable[Concatenate[Context, P], Awaitable[R]], /
-    ) -> Job[P, Concatenate[Context, P], Awaitable[R]]: ...
+        self, handler: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> Job[P, Concatenate[Context, P], Coroutine[Any, Any, R]]: ...
     @overload
     def __call__(
         self, handler: Callable[Concatenate[SyncContext, P], R], /
@@ -73,8 +73,8 @@ class Windlass:
 
     @overload
     def job(
-        self, handler: Callable[Concatenate[Context, P], Awaitable[R]], /
-    ) -> Job[P, Concatenate[Context, P], Awaitable[R]]: ...
+        self, handler: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> Job[P, Concatenate[Context, P], Coroutine[Any, Any, R]]: ...
     @overload
     def job(
         self, handler: Callable[Concatenate[SyncContext, P], R], /

@@ -88,7 +88,8 @@ def _names_context(parameter: Parameter, hints: Mapping[str, Any]) -> bool:
         )
     annotation = parameter.annotation
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__forward_arg__", "")
-    return str(text).partition("[")[0].rpartition(".")[2].strip() in _CONTEXT_NAMES
+    # Quotes are left where text was annotated and all annotations are text besides.
+    return str(text).partition("[")[0].rpartition(".")[2].strip(" '\"") in _CONTEXT_NAMES
 
 
 def refuse_unfit(parameters: Sequence[Parameter], hints: Mapping[str, Any], job: str) -> None:

@@ -1,0 +1,69 @@
+"""The names that users import: adding or losing one is a decision, not an accident."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+import windlass
+from windlass import Windlass, WindlassError
+
+NAMES = [
+    "AttemptOutcome", "BadArguments", "BadDuration", "BadOption", "BadPayload", "Cancel",
+    "ConflictError", "Context", "DuplicateJob", "EventType", "Fail", "Failure", "Fatal",
+    "IllegalTransition", "Job", "KeyConflict", "LeaseLost", "NotFound", "PayloadTooLarge",
+    "Request", "ResultTimeout", "Retry", "RetryAfter", "Run", "RunFailed", "RunNotFound",
+    "SchemaMismatch", "Snooze", "Status", "StoreError", "StoreFull", "StoreUnavailable",
+    "SyncContext", "UnknownJob", "UsageError", "Windlass", "WindlassError", "Worker",
+    "WorkerOptions",
+]  # fmt: skip
+
+VERBS = [
+    "aclose", "acancel", "aenqueue", "aenqueue_many", "aget", "alist", "aresult", "aretry",
+    "cancel", "client", "close", "enqueue", "enqueue_many", "get", "job", "jobs", "list",
+    "migrate", "result", "retry", "settings", "sources", "store", "transport", "worker",
+]  # fmt: skip
+
+
+def test_public_names_are_these() -> None:
+    assert sorted(windlass.__all__) == sorted(NAMES)
+    assert all(hasattr(windlass, name) for name in windlass.__all__)
+
+
+def test_verbs_of_the_application_are_these() -> None:
+    app = Windlass("sqlite:///never.db")
+    assert sorted(name for name in dir(app) if not name.startswith("_")) == sorted(VERBS)
+
+
+def test_every_verb_of_a_run_has_its_twin() -> None:
+    names = set(VERBS)
+    for verb in ("enqueue", "enqueue_many", "get", "list", "result", "cancel", "retry", "close"):
+        assert {verb, f"a{verb}"} <= names
+
+
+def test_every_public_error_descends_from_one() -> None:
+    errors = [found for name in windlass.__all__ if _is_error(found := getattr(windlass, name))]
+    told_by_handlers = {windlass.Fatal, windlass.RetryAfter}  # raised by users, not by us
+    assert all(
+        issubclass(error, WindlassError) for error in errors if error not in told_by_handlers
+    )
+
+
+def test_version_is_the_packages() -> None:
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    assert f'version = "{version("windlass")}"' in project.read_text()
+
+
+def test_making_an_application_opens_nothing(tmp_path: Path) -> None:
+    app = Windlass(f"sqlite:///{tmp_path}/windlass.db")
+
+    @app.job
+    async def greet(name: str) -> str:
+        return name
+
+    greet.using(delay="1s").request("Ada")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _is_error(found: object) -> bool:
+    return isinstance(found, type) and issubclass(found, Exception)
