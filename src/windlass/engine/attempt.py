@@ -86,7 +86,7 @@ class Runner:
             return None
         match value:
             case None:
-                return finish(holding, Decision(outcome=Outcome.SUCCEEDED))
+                return succeeded(holding, None)
             case Snooze(delay=delay):
                 return finish(holding, Decision(outcome=Outcome.SNOOZED, delay=delay))
             case Cancel(reason=reason):
@@ -107,7 +107,7 @@ class Runner:
                 error=error,
                 counts=True,
             )
-        return finish(holding, Decision(outcome=Outcome.SUCCEEDED), result=msgspec.Raw(data))
+        return succeeded(holding, msgspec.Raw(data))
 
     def _failed(self, holding: Holding, error: BaseException, *, timed_out: bool) -> Finish:
         claimed, spec = holding.claimed, holding.spec
@@ -127,7 +127,6 @@ def finish(
     holding: Holding,
     decision: Decision,
     *,
-    result: msgspec.Raw | None = None,
     error: BaseException | None = None,
     counts: bool = False,
     timed_out: bool = False,
@@ -141,10 +140,21 @@ def finish(
         outcome=decision.outcome,
         delay=decision.delay,
         failure=decision.failure,
-        result=result,
         error=None if error is None else describe_error(error),
         counts=counts,
         timed_out=timed_out,
+    )
+
+
+def succeeded(holding: Holding, result: msgspec.Raw | None) -> Finish:
+    """The usual end, on the hot path: nothing was decided, so nothing is checked again."""
+    claimed = holding.claimed
+    return Finish(
+        tenant=claimed.tenant,
+        id=claimed.id,
+        token=claimed.token,
+        outcome=Outcome.SUCCEEDED,
+        result=result,
     )
 
 

@@ -19,7 +19,8 @@ from collections import deque
 from enum import Enum, auto
 
 from windlass.domain.job import Executor
-from windlass.domain.run import Claimed, CycleReply, Mark, Want
+from windlass.domain.run import CycleReply, Mark, Want
+from windlass.engine.holdings import Holding
 
 BATCH = 500
 _AHEAD_SECONDS = 0.025
@@ -49,7 +50,7 @@ class Lane:
         self.queues = queues
         self.running = 0
         self.asked = 0  # seats promised to claims on their way
-        self.waiting: deque[Claimed] = deque()
+        self.waiting: deque[Holding] = deque()
         self.hungry = False  # whether there may be something to claim
         self._marks: dict[str, Mark] = {}
         self._turn = 0

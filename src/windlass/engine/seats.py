@@ -60,9 +60,9 @@ class Seats:
     def take(self, runs: Sequence[Claimed]) -> None:
         """Hold runs that were just claimed; they start by :meth:`fill`."""
         for claimed in runs:
-            spec = self._jobs[claimed.job]
-            self._holdings.add(Holding(claimed, spec))
-            self._lanes[spec.executor].waiting.append(claimed)
+            holding = Holding(claimed, self._jobs[claimed.job])
+            self._holdings.add(holding)
+            self._lanes[holding.spec.executor].waiting.append(holding)
 
     def fill(self) -> None:
         """Start what waits, while there are seats and the lease is beyond doubt."""
@@ -73,9 +73,8 @@ class Seats:
         """Tell the handlers that the worker goes; give back what has not started."""
         for lane in self._lanes.values():
             while lane.waiting:
-                claimed = lane.waiting.popleft()
-                holding = self._holdings.find(claimed.tenant, claimed.id, claimed.token)
-                if holding is not None and not holding.concluded:
+                holding = lane.waiting.popleft()
+                if not holding.concluded:
                     self._conclude(holding, release(holding))
         for holding in self._holdings.all():
             holding.stopping = True
@@ -90,9 +89,13 @@ class Seats:
     def order(self, order: Ordered) -> None:
         """An operator wants a run to end."""
         holding = self._holdings.find(order.tenant, order.id, order.token)
-        if holding is not None and holding.stop is None and not holding.concluded:
-            self._interrupt(holding, Stop.CANCEL, order.reason)
+        if holding is None or holding.stop is not None or holding.concluded:
+            return
+        self._interrupt(holding, Stop.CANCEL, order.reason)
+        if holding.started:
             self._deadlines.after(_STUBBORN, holding, self._stubborn)
+        else:
+            self._conclude(holding, canceled(holding, order.reason))
 
     def lose(self, held: Held) -> None:
         """A lease is another's."""
@@ -112,9 +115,8 @@ class Seats:
 
     def _fill(self, lane: Lane) -> None:
         while lane.waiting and lane.running < lane.seats and self._may_start():
-            claimed = lane.waiting.popleft()
-            holding = self._holdings.find(claimed.tenant, claimed.id, claimed.token)
-            if holding is not None and not holding.concluded:
+            holding = lane.waiting.popleft()
+            if not holding.concluded:
                 lane.running += 1
                 self._start(lane, holding)
 
