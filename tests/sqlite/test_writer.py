@@ -46,6 +46,12 @@ class _Watched(Connection):
         self.commits += 1
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine must not split the groups that are looked at here."""
+    monkeypatch.setattr("windlass.store.sqlite.writer.GROUP_SECONDS", 30.0)
+
+
 @pytest.fixture
 def connection(path: Path, sources: ManualSources) -> _Watched:
     """The writer's connection."""
@@ -112,6 +118,14 @@ async def test_group_is_capped(writer: Writer, connection: _Watched) -> None:
     calls = [add_job(f"j{n}") for n in range(GROUP_CALLS + 1)]
     await asyncio.gather(*await queue_up(writer, connection, *calls))
     assert connection.commits >= 3
+
+
+async def test_group_ends_when_its_time_is_over(
+    writer: Writer, connection: _Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.store.sqlite.writer.GROUP_SECONDS", 0.0)
+    await asyncio.gather(*await queue_up(writer, connection, add_job("a"), add_job("b")))
+    assert connection.commits == 3
 
 
 async def test_call_that_fails_is_undone_alone(writer: Writer, connection: _Watched) -> None:
