@@ -16,7 +16,6 @@ set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-  v_now timestamptz := windlass.now();
   v_gone integer;
   v_tenants text[];
   v_ids uuid[];
@@ -40,6 +39,9 @@ begin
                                       then i.error ->> 'message' end) as reason,
               case when l.intent = 'cancel' and i.outcome in ('retry', 'snoozed', 'released')
                    then 'canceled' else i.outcome end as outcome
+  ), stamp as materialized (
+    -- The time is taken once the rows are ours: a run's events do not go back.
+    select count(*) as taken, windlass.now() as at from gone
   ), ended as (
     update windlass.runs r
        set status = g.outcome,
@@ -48,8 +50,8 @@ begin
            error = case when g.outcome = 'failed' then g.error end,
            reason = case when g.outcome = 'canceled' then g.reason end,
            attempt = g.attempt, failures = g.failures, crash_count = g.crash_count,
-           token = g.token, seq = g.seq, started_at = g.started_at, finished_at = v_now
-      from gone g
+           token = g.token, seq = g.seq, started_at = g.started_at, finished_at = s.at
+      from gone g, stamp s
      where r.tenant = g.tenant and r.id = g.id
        and g.outcome in ('succeeded', 'failed', 'canceled')
   ), attempted as (
@@ -60,8 +62,8 @@ begin
                 when g.told = 'retry' then 'failed'
                 when g.told = 'released' then 'interrupted'
                 else g.told end,
-           g.started_at, v_now, g.error
-      from gone g
+           g.started_at, s.at, g.error
+      from gone g, stamp s
   ), logged as (
     insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
     select g.tenant, g.id, g.seq,
@@ -71,28 +73,28 @@ begin
                           when 'snoozed' then 'run.snoozed'
                           when 'released' then 'run.interrupted'
                           when 'canceled' then 'run.canceled' end,
-           v_now, g.attempt,
+           s.at, g.attempt,
            case when g.outcome in ('retry', 'snoozed')
                 then json_build_object('delay', coalesce(g.delay, 0))
                 when g.outcome = 'failed'
                 then json_build_object('failure', coalesce(g.failure, 'fatal'))
                 when g.outcome = 'canceled' and g.reason is not null
                 then json_build_object('reason', g.reason) end
-      from gone g
+      from gone g, stamp s
   ), later as (
     insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
                                  attempt, failures, crash_count, token, seq, expires_at)
-    select g.tenant, g.id, g.job, g.queue, g.rank, v_now + make_interval(secs => g.delay),
+    select g.tenant, g.id, g.job, g.queue, g.rank, s.at + make_interval(secs => g.delay),
            case g.outcome when 'retry' then 'backoff' else 'snooze' end,
            g.attempt, g.failures, g.crash_count, g.token, g.seq, g.expires_at
-      from gone g
+      from gone g, stamp s
      where g.outcome in ('retry', 'snoozed') and g.delay > 0
   ), again as (
     insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
                                 attempt, failures, crash_count, token, seq, expires_at)
-    select g.tenant, g.id, g.job, g.queue, g.rank, v_now,
+    select g.tenant, g.id, g.job, g.queue, g.rank, s.at,
            g.attempt, g.failures, g.crash_count, g.token, g.seq, g.expires_at
-      from gone g
+      from gone g, stamp s
      where g.outcome = 'released'
         or (g.outcome in ('retry', 'snoozed') and coalesce(g.delay, 0) <= 0)
   ), dead as (
@@ -100,8 +102,8 @@ begin
                                    error_type, fingerprint, at)
     select g.tenant, g.id, g.job, g.queue, g.outcome,
            case when g.outcome = 'failed' then coalesce(g.failure, 'fatal') end,
-           g.error ->> 'type', g.error ->> 'fingerprint', v_now
-      from gone g
+           g.error ->> 'type', g.error ->> 'fingerprint', s.at
+      from gone g, stamp s
      where g.outcome in ('failed', 'canceled')
   )
   select count(*), array_agg(g.tenant), array_agg(g.id), array_agg(g.token)

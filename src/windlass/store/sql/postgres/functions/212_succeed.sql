@@ -14,7 +14,6 @@ set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-  v_now timestamptz := windlass.now();
   v_gone integer;
   v_tenants text[];
   v_ids uuid[];
@@ -29,21 +28,24 @@ begin
      where l.tenant = i.tenant and l.id = i.id and l.token = i.token
     returning l.tenant, l.id, l.worker, l.started_at, l.attempt, l.failures, l.crash_count,
               l.token, l.seq + 1 as seq, i.result
+  ), stamp as materialized (
+    -- The time is taken once the rows are ours: a run's events do not go back.
+    select count(*) as taken, windlass.now() as at from gone
   ), ended as (
     update windlass.runs r
        set status = 'succeeded', result = g.result, attempt = g.attempt,
            failures = g.failures, crash_count = g.crash_count, token = g.token, seq = g.seq,
-           started_at = g.started_at, finished_at = v_now
-      from gone g
+           started_at = g.started_at, finished_at = s.at
+      from gone g, stamp s
      where r.tenant = g.tenant and r.id = g.id
   ), attempted as (
     insert into windlass.attempts (tenant, run, attempt, token, worker, outcome,
                                    started_at, finished_at)
-    select g.tenant, g.id, g.attempt, g.token, g.worker, 'succeeded', g.started_at, v_now
-      from gone g
+    select g.tenant, g.id, g.attempt, g.token, g.worker, 'succeeded', g.started_at, s.at
+      from gone g, stamp s
   ), logged as (
     insert into windlass.events (tenant, subject, seq, type, at, attempt)
-    select g.tenant, g.id, g.seq, 'run.succeeded', v_now, g.attempt from gone g
+    select g.tenant, g.id, g.seq, 'run.succeeded', s.at, g.attempt from gone g, stamp s
   )
   select count(*), array_agg(g.tenant), array_agg(g.id), array_agg(g.token)
     into v_gone, v_tenants, v_ids, v_tokens

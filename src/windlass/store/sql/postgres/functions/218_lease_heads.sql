@@ -45,6 +45,9 @@ begin
          order by r.rank, r.ready_at, r.id
          limit v_left
            for update skip locked
+      ), stamp as materialized (
+        -- The time is taken once the rows are ours: a run's events do not go back.
+        select count(*) as locked, windlass.now() as at from picked
       ), taken as (
         delete from windlass.ready r
          where r.ctid = any (array (select p.place from picked p))
@@ -54,16 +57,17 @@ begin
       ), leased as (
         insert into windlass.leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
                                      attempt, failures, crash_count, token, seq, expires_at)
-        select t.tenant, t.id, t.job, t.queue, t.rank, p_worker, p_claim_no, p_now,
+        select t.tenant, t.id, t.job, t.queue, t.rank, p_worker, p_claim_no, s.at,
                t.attempt, t.failures, t.crash_count, t.token, t.seq, t.expires_at
-          from taken t
+          from taken t, stamp s
       ), logged as (
         insert into windlass.events (tenant, subject, seq, type, at, attempt)
-        select t.tenant, t.id, t.seq, 'run.started', p_now, t.attempt from taken t
+        select t.tenant, t.id, t.seq, 'run.started', s.at, t.attempt from taken t, stamp s
       )
       select t.tenant, t.id, t.job, t.queue, t.token, t.attempt, t.failures, t.crash_count,
-             n.input, n.options, n.trace, t.rank, t.ready_at, p_now
+             n.input, n.options, n.trace, t.rank, t.ready_at, s.at
         from taken t
+       cross join stamp s
        cross join lateral (select r.input, r.options, r.trace from windlass.runs r
                             where r.tenant = t.tenant and r.id = t.id limit 1) n
        order by t.rank, t.ready_at, t.id;

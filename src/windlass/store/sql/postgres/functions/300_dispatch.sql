@@ -13,6 +13,9 @@ begin
       select t.ctid as place from windlass.timers t
        where t.due_at <= v_now
        order by t.due_at limit p_limit for update skip locked
+    ), stamp as materialized (
+      -- The time is taken once the rows are ours: a run's events do not go back.
+      select count(*) as locked, windlass.now() as at from due
     ), moved as (
       delete from windlass.timers t where t.ctid = any (array (select d.place from due d))
       returning t.tenant, t.id, t.job, t.queue, t.rank, t.attempt, t.failures, t.crash_count,
@@ -20,12 +23,12 @@ begin
     ), placed as (
       insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
                                   attempt, failures, crash_count, token, seq, expires_at)
-      select m.tenant, m.id, m.job, m.queue, m.rank, v_now,
+      select m.tenant, m.id, m.job, m.queue, m.rank, s.at,
              m.attempt, m.failures, m.crash_count, m.token, m.seq, m.expires_at
-        from moved m
+        from moved m, stamp s
     ), logged as (
       insert into windlass.events (tenant, subject, seq, type, at, attempt)
-      select m.tenant, m.id, m.seq, 'run.queued', v_now, m.attempt from moved m
+      select m.tenant, m.id, m.seq, 'run.queued', s.at, m.attempt from moved m, stamp s
     )
     select m.tenant, m.id from moved m;
 end

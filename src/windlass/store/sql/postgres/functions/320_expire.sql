@@ -17,7 +17,7 @@ begin
   )
   select json_agg(m) into v_moved from moved m;
   if v_moved is not null then
-    v_count := windlass.end_waiting(v_moved, 'failed', 'expired', null, v_now);
+    v_count := windlass.end_waiting(v_moved, 'failed', 'expired', null, windlass.now());
   end if;
   with late as materialized (
     select r.ctid as place from windlass.ready r
@@ -29,7 +29,7 @@ begin
   )
   select json_agg(m) into v_moved from moved m;
   if v_moved is not null then
-    v_count := v_count + windlass.end_waiting(v_moved, 'failed', 'expired', null, v_now);
+    v_count := v_count + windlass.end_waiting(v_moved, 'failed', 'expired', null, windlass.now());
   end if;
   return v_count;
 end

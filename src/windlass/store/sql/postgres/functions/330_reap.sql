@@ -27,7 +27,7 @@ begin
       from (select l.ctid as place from windlass.leases l
              where l.worker = v_worker
              limit v_left for update skip locked) l;
-    select * into v_some from windlass.take_back(v_places, p_max_crashes, v_now);
+    select * into v_some from windlass.take_back(v_places, p_max_crashes, windlass.now());
     v_left := v_left - cardinality(v_places);
     v_reaped := v_reaped + v_some.reaped;
     v_crashed := v_crashed + v_some.crashed;
@@ -40,7 +40,7 @@ begin
     from (select l.ctid as place from windlass.leases l
            where not exists (select 1 from windlass.workers w where w.id = l.worker)
            limit v_left for update of l skip locked) l;
-  select * into v_some from windlass.take_back(v_places, p_max_crashes, v_now);
+  select * into v_some from windlass.take_back(v_places, p_max_crashes, windlass.now());
   v_left := v_left - cardinality(v_places);
   return json_build_object('reaped', v_reaped + v_some.reaped,
                            'crashed', v_crashed + v_some.crashed, 'workers', v_workers,

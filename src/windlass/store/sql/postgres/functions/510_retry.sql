@@ -7,7 +7,7 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
-  v_now timestamptz := windlass.now();
+  v_now timestamptz;
   v_run windlass.runs;
 begin
   if p_max_attempts < 1 then
@@ -37,6 +37,7 @@ begin
       using errcode = 'WL002',
             detail = json_build_array(p_id, v_run.status, 'retry')::text;
   end if;
+  v_now := windlass.now();  -- once the row is ours: a run's events do not go back
   delete from windlass.failures f where f.tenant = p_tenant and f.id = p_id;
   insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
                               attempt, failures, crash_count, token, seq)

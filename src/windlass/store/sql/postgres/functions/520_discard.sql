@@ -4,13 +4,14 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
-  v_now timestamptz := windlass.now();
+  v_now timestamptz;
   v_count integer;
 begin
   -- The record first, as retry does: its row is the mutex, between the two and between two that
   -- discard at once. What it protects is read by the next statement, after the wait.
   perform 1 from windlass.runs r
     where r.tenant = p_tenant and r.id = any (p_ids) order by r.id for update;
+  v_now := windlass.now();  -- once the rows are ours: a run's events do not go back
   with letter as (
     update windlass.runs r set seq = r.seq + 1
       from windlass.failures f
