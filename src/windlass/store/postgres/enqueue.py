@@ -8,7 +8,7 @@ import msgspec
 
 from windlass.domain.run import Enqueued, NewRun
 from windlass.domain.states import Status
-from windlass.store.postgres.literals import text_array
+from windlass.store.postgres.literals import json_array, plain_array, text_array
 
 _encode = msgspec.json.Encoder().encode
 
@@ -57,6 +57,33 @@ def unpack_one(rows: Sequence[tuple[Any, ...]]) -> Sequence[Enqueued]:
             scheduled_for=scheduled_for,
         )
     ]
+
+
+def is_plain(run: NewRun) -> bool:
+    """Whether a run has nothing but the arrays of ``windlass.enqueue_plain``."""
+    return (
+        run.key is None
+        and run.delay is None
+        and run.at is None
+        and not run.tags
+        and run.options is None
+        and run.expires_in is None
+        and run.expires_at is None
+        and run.trace is None
+    )
+
+
+def pack_plain(runs: Sequence[NewRun]) -> tuple[object, ...]:
+    """The arguments of ``windlass.enqueue_plain``."""
+    return (
+        text_array([run.tenant for run in runs]),
+        plain_array([run.id for run in runs]),
+        text_array([run.job for run in runs]),
+        text_array([run.job_version for run in runs]),
+        text_array([run.queue for run in runs]),
+        plain_array([run.priority for run in runs]),
+        json_array([run.input for run in runs]),
+    )
 
 
 def pack_batch(runs: Sequence[NewRun]) -> tuple[object, ...]:

@@ -56,8 +56,9 @@ class Patience:
 
     def _meaning(self, error: psycopg.Error) -> WindlassError:
         known = SQLSTATES.get(error.sqlstate or "")
-        if known is RunNotFound and isinstance(self._call, Statement) and self._call.about:
-            return RunNotFound(self._call.about)  # as the caller wrote it
+        about = self._call.about if isinstance(self._call, Statement) else None
+        if known is RunNotFound and about is not None:
+            return RunNotFound(about)  # as the caller wrote it
         if known is not None:
             return known(*msgspec.json.decode(error.diag.message_detail or "[]"))
         if is_outage(error):

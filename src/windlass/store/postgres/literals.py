@@ -14,9 +14,9 @@ def plain_array(items: Iterable[object]) -> str:
     return "{" + ",".join(map(str, items)) + "}"
 
 
-def text_array(items: Sequence[str]) -> str:
+def text_array(items: Sequence[str | None]) -> str:
     """An array of any text."""
-    return "{" + ",".join([_quote(item) for item in items]) + "}"
+    return "{" + ",".join(["NULL" if item is None else _quote(item) for item in items]) + "}"
 
 
 def json_array(items: Sequence[msgspec.Raw | None]) -> str | None:

@@ -25,7 +25,14 @@ from windlass.domain.run import (
 )
 from windlass.store.interface import Call
 from windlass.store.postgres.cycle import pack_cycle, unpack_cycle
-from windlass.store.postgres.enqueue import pack_batch, pack_one, unpack_batch, unpack_one
+from windlass.store.postgres.enqueue import (
+    is_plain,
+    pack_batch,
+    pack_one,
+    pack_plain,
+    unpack_batch,
+    unpack_one,
+)
 from windlass.store.postgres.ids import check_new, id_or_nobody, only_ids
 from windlass.store.postgres.literals import plain_array, text_array
 from windlass.store.queries import load_queries
@@ -80,10 +87,14 @@ class PostgresOperations:
         return self._call("list_jobs", (tenant, None, None), lambda rows: _all(rows, JobRow))
 
     def enqueue(self, runs: Sequence[NewRun]) -> Call[Sequence[Enqueued]]:
-        """Insert runs; one alone takes the shorter way."""
+        """Insert runs; one alone, and those without options, take shorter ways."""
         check_new(runs)
         if len(runs) == 1:
             return self._call("enqueue", pack_one(runs[0]), unpack_one)
+        if all(map(is_plain, runs)):
+            return self._call(
+                "enqueue_plain", pack_plain(runs), lambda rows: unpack_batch(runs, rows[0][0])
+            )
         return self._call(
             "enqueue_many", pack_batch(runs), lambda rows: unpack_batch(runs, rows[0][0])
         )

@@ -8,11 +8,10 @@ create or replace function windlass.finish(p_finishes json)
 returns table (tenant text, id uuid, token bigint)
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
--- One lookup by key per row, whatever the statistics said when the plan was made: leases
--- and runs change size by orders of magnitude between two visits of autovacuum.
+set enable_seqscan = off
+set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -16,6 +16,9 @@ create or replace function windlass.lease_heads(
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
 as $$
 #variable_conflict use_column
 declare

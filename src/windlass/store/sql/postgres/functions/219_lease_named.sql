@@ -11,9 +11,10 @@ create or replace function windlass.lease_named(
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin

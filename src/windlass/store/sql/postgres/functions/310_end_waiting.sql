@@ -5,9 +5,10 @@ create or replace function windlass.end_waiting(
 ) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
-set enable_seqscan = off
 as $$
 declare
   v_count integer;

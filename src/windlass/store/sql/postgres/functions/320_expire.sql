@@ -2,6 +2,9 @@
 create or replace function windlass.expire(p_limit integer default 500) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
 as $$
 declare
   v_now timestamptz := windlass.now();

@@ -5,9 +5,10 @@ create or replace function windlass.take_back(
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
-set enable_seqscan = off
 as $$
 begin
   with gone as (

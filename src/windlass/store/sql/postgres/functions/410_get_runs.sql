@@ -3,10 +3,10 @@ create or replace function windlass.get_runs(p_tenant text, p_ids uuid[])
 returns setof windlass.run_view
 language plpgsql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
--- A page is at most a thousand ids: one lookup by key each, never a scan.
+set enable_seqscan = off
+set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
-set enable_seqscan = off
 as $$
 begin
   return query

@@ -9,6 +9,11 @@ create or replace function windlass.list_ids(
 ) returns setof uuid
 language plpgsql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_sort = off
 as $$
 declare
   -- Ids begin with their maker's clock. A day of slack for clocks that are off; created_at,

@@ -1,5 +1,6 @@
 -- What is left to do for some queues and jobs (null: all), over all tenants; each count stops
--- at p_most, so that the answer costs the same whatever the backlog.
+-- at p_most, so that the answer costs the same whatever the backlog. What is due counts as ready:
+-- a dispatcher moves it any moment now.
 create or replace function windlass.backlog(
   p_queues text[] default null, p_jobs text[] default null, p_most integer default 100000,
   out ready integer, out running integer, out retrying integer, out scheduled integer,
@@ -9,6 +10,9 @@ language plpgsql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
+declare
+  v_now timestamptz := windlass.now();
+  v_due integer;
 begin
   select count(*), min(x.ready_at) into ready, oldest_ready_at
     from (select r.ready_at from windlass.ready r
@@ -18,10 +22,13 @@ begin
     from (select 1 from windlass.leases l
            where (p_queues is null or l.queue = any (p_queues))
              and (p_jobs is null or l.job = any (p_jobs)) limit p_most) x;
-  select count(*) filter (where x.why = 'backoff'), count(*) filter (where x.why <> 'backoff')
-    into retrying, scheduled
-    from (select t.why from windlass.timers t
+  select count(*) filter (where x.why = 'backoff'),
+         count(*) filter (where x.why <> 'backoff' and x.due_at <= v_now),
+         count(*) filter (where x.why <> 'backoff' and x.due_at > v_now)
+    into retrying, v_due, scheduled
+    from (select t.why, t.due_at from windlass.timers t
            where (p_queues is null or t.queue = any (p_queues))
              and (p_jobs is null or t.job = any (p_jobs)) limit p_most) x;
+  ready := ready + v_due;
 end
 $$;

@@ -2,6 +2,10 @@
 create or replace function windlass.discard(p_tenant text, p_ids uuid[]) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
   v_now timestamptz;

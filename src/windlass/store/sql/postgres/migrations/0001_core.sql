@@ -56,7 +56,7 @@ create table windlass.runs (
   primary key (tenant, id),
   check ((status is null) = (finished_at is null)),
   check ((status = 'failed') = (failure is not null) or status is null)
-) with (fillfactor = 50, autovacuum_vacuum_insert_scale_factor = 0.2);
+) with (fillfactor = 40, autovacuum_vacuum_insert_scale_factor = 0.2);
 
 create index runs_by_job on windlass.runs (tenant, job, id);
 
@@ -118,7 +118,7 @@ create table windlass.leases (
   intent      text check (intent in ('cancel')),
   reason      text,
   primary key (tenant, id)
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index leases_by_worker on windlass.leases (worker);
 

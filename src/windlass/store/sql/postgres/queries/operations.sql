@@ -18,6 +18,10 @@ select id::text, created, status, created_at, scheduled_for
                         %s::timestamptz, %s, %s::double precision, %s::text[],
                         %s::double precision, %s::timestamptz, %s::json, %s, %s)
 
+-- name: enqueue_plain
+select windlass.enqueue_plain(%s::text[], %s::uuid[], %s::text[], %s::text[], %s::text[],
+                              %s::integer[], %s::json[])::text
+
 -- name: enqueue_many
 select windlass.enqueue_many(%s::json, %s)::text
 

@@ -1,0 +1,34 @@
+-- Enqueue a batch of runs without options (no key, delay, tags, expiry), by parallel arrays: the
+-- same as windlass.enqueue_many at half the cost. All or none. Returns as that does.
+create or replace function windlass.enqueue_plain(
+  p_tenants text[], p_ids uuid[], p_jobs text[], p_versions text[], p_queues text[],
+  p_priorities integer[], p_inputs json[]
+) returns json
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  v_now timestamptz := windlass.now();
+begin
+  insert into windlass.runs (tenant, id, job, job_version, queue, priority, input,
+                             created_at, scheduled_for)
+  select x.tenant, x.id, x.job, x.version, x.queue, x.priority, x.input, v_now, v_now
+    from unnest(p_tenants, p_ids, p_jobs, p_versions, p_queues, p_priorities, p_inputs)
+         as x(tenant, id, job, version, queue, priority, input);
+  insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
+                              attempt, failures, crash_count, token, seq)
+  select x.tenant, x.id, x.job, x.queue, -x.priority, v_now, 0, 0, 0, 0, 1
+    from unnest(p_tenants, p_ids, p_jobs, p_queues, p_priorities)
+         as x(tenant, id, job, queue, priority);
+  insert into windlass.events (tenant, subject, seq, type, at, attempt)
+  select x.tenant, x.id, 1, 'run.enqueued', v_now, 0
+    from unnest(p_tenants, p_ids) as x(tenant, id);
+  return json_build_object('now', v_now);
+exception when unique_violation then
+  -- An id is known: a repeat of a call whose reply was lost. The longer way sorts it out.
+  return windlass.enqueue_many(
+    (select json_agg(x)
+       from unnest(p_tenants, p_ids, p_jobs, p_versions, p_queues, p_priorities, p_inputs)
+            as x(tenant, id, job, job_version, queue, priority, input)), false);
+end
+$$;
