@@ -1,12 +1,23 @@
-"""The store under test: each of them, through each of its faces."""
+"""The store under test: each of them, through each of its faces.
+
+Every test finds the database empty. SQLite has a file of the test's own. PostgreSQL has one
+database for each test process, made from the template, whose tables are emptied before each
+test: making a database and connecting to it costs ten times what the test does. Tests that do
+something to the schema, or to the server, ask for `pg_database` and get one of their own.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+from zlib import crc32
 
 import pytest
 
@@ -21,89 +32,141 @@ from tests.conformance.places import (
     Tables,
     opened,
 )
+from tests.conftest import Cluster
+from tests.fixtures.postgres import create_database, drop_database
 from windlass.sources import ManualSources, Sources
 from windlass.store.interface import Call, Store
 
 T = TypeVar("T")
 
+FACES = ("sync", "async")
+MEMORY = Path("/dev/shm")
+
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the suite's own marker known."""
+    """Make the suite's own markers known."""
     config.addinivalue_line("markers", "requires(*capabilities): only on stores that have them")
+    config.addinivalue_line("markers", "both_faces: through the blocking and the async face")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test on every store that can do what it requires, through both faces."""
-    if "place" in metafunc.fixturenames:
-        marks = metafunc.definition.iter_markers("requires")
-        needed = {capability for mark in marks for capability in mark.args}
-        kinds = [kind for kind in KINDS if needed <= kind.capabilities]
-        metafunc.parametrize("place", kinds, ids=[kind.name for kind in kinds], indirect=True)
-    if "face" in metafunc.fixturenames:
-        metafunc.parametrize("face", ["sync", "async"], indirect=True)
+    """Run each test on every store that can do what it requires.
+
+    A test that has a face runs through one of them on each store, by turns: half of the suite
+    goes through each, and `test_faces` takes every operation through both.
+    """
+    if "place" not in metafunc.fixturenames:
+        return
+    marks = list(metafunc.definition.iter_markers("requires"))
+    needed = {capability for mark in marks for capability in mark.args}
+    kinds = [kind for kind in KINDS if needed <= kind.capabilities]
+    if "face" not in metafunc.fixturenames:
+        metafunc.parametrize("setting", kinds, ids=[kind.name for kind in kinds], indirect=True)
+        return
+    both = metafunc.definition.get_closest_marker("both_faces") is not None
+    turn = crc32(metafunc.definition.name.encode())
+    pairs = [
+        (kind, face)
+        for kind in kinds
+        for face in (FACES if both else [FACES[(turn + KINDS.index(kind)) % 2]])
+    ]
+    names = [f"{kind.name}-{face}" for kind, face in pairs]
+    metafunc.parametrize(("setting", "face"), pairs, ids=names, indirect=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class Setting:
+    """A database, and what the tests reach it by, on a clock that the tests move."""
+
+    place: Place
+    store: Store
+    tables: Tables
+    sources: ManualSources
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+
+    @classmethod
+    def make(cls, place: Place) -> Setting:
+        sources = Sources.manual()
+        store = place.open(sources)
+        return cls(place=place, store=store, tables=place.tables(), sources=sources)
+
+    def close(self) -> None:
+        """Leave nothing open."""
+        self.loop.run_until_complete(self.store.aclose())
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+        self.tables.close()
+
+
+@pytest.fixture(scope="session")
+def shared_setting(pg_cluster: Cluster) -> Iterator[Setting]:
+    """The PostgreSQL database of this test process."""
+    name = f"wl_shared_{secrets.token_hex(6)}"
+    setting = Setting.make(
+        PostgresPlace(create_database(pg_cluster.dsn, name, pg_cluster.template))
+    )
+    yield setting
+    setting.close()
+    drop_database(pg_cluster.dsn, name)
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """An empty database of the test's own."""
+def setting(request: pytest.FixtureRequest) -> Iterator[Setting]:
+    """An empty database."""
     kind: Kind = request.param
     if kind is POSTGRES:
-        return PostgresPlace(request.getfixturevalue("pg_database"))
-    return SqlitePlace(tmp_path / "windlass.db")
+        shared: Setting = request.getfixturevalue("shared_setting")
+        shared.tables.empty()
+        yield shared
+        return
+    folder = Path(tempfile.mkdtemp(prefix="windlass-", dir=MEMORY if MEMORY.exists() else None))
+    made = Setting.make(SqlitePlace(folder / "windlass.db"))
+    yield made
+    made.close()
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
-def sources() -> ManualSources:
-    """A clock that stands still until the test moves it."""
-    return Sources.manual()
+def place(setting: Setting) -> Place:
+    """Where the empty database is."""
+    return setting.place
 
 
 @pytest.fixture
-def store(place: Place, sources: ManualSources) -> Iterator[Store]:
-    """The store under test, on the test's own clock."""
-    yield from _opened_store(place, sources)
+def store(setting: Setting, place: Place) -> Store:
+    """The store under test, on the tests' clock."""
+    return setting.store
 
 
 @pytest.fixture
 def real_store(place: Place) -> Iterator[Store]:
     """The store under test, on the machine's clock."""
-    yield from _opened_store(place, Sources.system())
+    with place.open(Sources.system()) as opened_store:
+        yield opened_store
 
 
 @pytest.fixture
-def tables(place: Place, store: Store) -> Iterator[Tables]:
-    """The store's tables, read from outside."""
-    with opened(place) as found:
-        yield found
-
-
-@pytest.fixture
-def face(request: pytest.FixtureRequest, store: Store) -> Iterator[Face]:
+def face(request: pytest.FixtureRequest, setting: Setting) -> Face:
     """One of the store's two faces."""
     if request.param == "sync":
-        yield store.run
-        return
-    loop = asyncio.new_event_loop()
+        return setting.store.run
 
     def call(call: Call[T]) -> T:
-        return loop.run_until_complete(store.arun(call))
+        return setting.loop.run_until_complete(setting.store.arun(call))
 
-    yield call
-    loop.run_until_complete(store.aclose())
-    loop.run_until_complete(loop.shutdown_default_executor())
-    loop.close()
+    return call
 
 
 @pytest.fixture
-def drive(store: Store, face: Face, sources: ManualSources, tables: Tables) -> Driver:
-    """A driver on the test's own clock, once through each face."""
-    return Driver(store, face, sources, tables)
+def drive(setting: Setting, place: Place, face: Face) -> Driver:
+    """A driver on the tests' clock, through one of the faces or, if asked for, each."""
+    return Driver(setting.store, face, setting.sources, setting.tables)
 
 
 @pytest.fixture
-def steer(store: Store, sources: ManualSources, tables: Tables) -> Driver:
-    """A driver on the test's own clock, through the blocking face alone."""
-    return Driver(store, store.run, sources, tables)
+def steer(setting: Setting, place: Place) -> Driver:
+    """A driver on the tests' clock, through the blocking face alone."""
+    return Driver(setting.store, setting.store.run, setting.sources, setting.tables)
 
 
 @pytest.fixture
@@ -119,8 +182,3 @@ def real_driver(place: Place) -> Iterator[Driver]:
     sources = Sources.system()
     with place.open(sources) as store, opened(place) as tables:
         yield Driver(store, store.run, sources, tables)
-
-
-def _opened_store(place: Place, sources: Sources) -> Iterator[Store]:
-    with place.open(sources) as opened_store:
-        yield opened_store

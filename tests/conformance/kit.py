@@ -40,6 +40,7 @@ LEASE = 30.0
 JOB = "greet"
 QUEUE = "main"
 WORKER = "worker-1"
+ABSENT = "00000000-0000-7000-8000-000000000000"  # an id that no run has
 
 
 def requires(*capabilities: str) -> pytest.MarkDecorator:
@@ -121,6 +122,11 @@ class Driver:
         """Let time pass."""
         assert isinstance(self.sources.clock, ManualClock), "this test runs on the real clock"
         self.sources.clock.advance(seconds)
+
+    def jump(self, by: timedelta) -> None:
+        """Move the wall clock alone, either way."""
+        assert isinstance(self.sources.clock, ManualClock), "this test runs on the real clock"
+        self.sources.clock.jump(by)
 
     def later(self, seconds: float) -> datetime:
         """The time of the test's clock in so many seconds."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import psycopg
 import pytest
 
 from tests.conformance.kit import (
+    ABSENT,
     JOB,
     LEASE,
     QUEUE,
@@ -20,6 +22,7 @@ from tests.conformance.kit import (
     requires,
     value_of,
 )
+from tests.conformance.places import Place, PostgresPlace
 from windlass.domain.event import EventType
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Mark, Options
@@ -443,7 +446,8 @@ def test_named_runs_that_may_not_be_claimed_are_passed_over(drive: Driver) -> No
         drive.add(delay=60.0),
         drive.add(expires_in=1.0),
         drive.ended(Outcome.SUCCEEDED),
-        ref("01b8dac5-b400-7d82-9841-2995629f6fbe"),
+        ref(ABSENT),
+        ref("not-an-id"),
         ref(good.id, "another tenant"),
     ]
     drive.register()
@@ -482,19 +486,19 @@ def test_many_runs_are_claimed_at_once(drive: Driver) -> None:
 
 def test_a_clock_that_jumps_back_hides_nothing(steer: Driver) -> None:
     steer.add()
-    steer.sources.clock.jump(-timedelta(hours=1))  # type: ignore[attr-defined]
+    steer.jump(-timedelta(hours=1))
     steer.register()
 
     assert len(steer.claim().claimed) == 1
+    steer.jump(timedelta(hours=1))
 
 
 @requires("parallel_writers")
-def test_a_run_that_somebody_moves_just_now_is_skipped(drive: Driver, pg_database: str) -> None:
-    import psycopg
-
+def test_a_run_that_somebody_moves_just_now_is_skipped(drive: Driver, place: Place) -> None:
+    assert isinstance(place, PostgresPlace)
     runs = drive.add_many(3)
     drive.register()
-    with psycopg.connect(pg_database) as other:
+    with psycopg.connect(place.url) as other:
         other.execute("select 1 from windlass.ready where id = %s for update", (runs[0].id,))
 
         claimed = drive.claim().claimed

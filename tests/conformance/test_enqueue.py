@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from tests.conformance.kit import JOB, QUEUE, Driver, ids, raw, ref, value_of
@@ -256,8 +257,6 @@ def test_a_key_holds_after_the_run_has_ended(steer: Driver, outcome: Outcome) ->
 
 
 def test_equal_input_written_otherwise_is_the_same_input(drive: Driver) -> None:
-    import msgspec
-
     first = drive.new(key="k", input=msgspec.Raw(b'{"a":1,"b":[2,"\xc3\xbc"]}'))
     drive.enqueue(first)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.kit import (
+    ABSENT,
     WORKER,
     Driver,
     held_of,
@@ -319,7 +320,7 @@ def test_the_first_end_stands(steer: Driver, first: Outcome, second: Outcome) ->
 
 
 def test_an_unknown_run_is_lost(drive: Driver) -> None:
-    unknown = Held("default", "01b8dac5-b400-7d82-9841-2995629f6fbe", 1)
+    unknown = Held("default", ABSENT, 1)
 
     for outcome in Outcome:
         assert drive.finish(unknown, outcome).lost == (unknown,)
