@@ -1,306 +1,321 @@
-"""The history checker: what must hold at the end of any test, whatever was done to it.
+"""The history checker: what must be true of the tables whatever happened to the processes.
 
-It reads the tables from outside and shares no code with the stores. `problems` returns every
-violation as a sentence, none of them being the only good answer. The numbers are those of the
-invariants in the fault plan:
+It reads the rows, not the store's answers, and knows the rules only from `domain.states`:
 
-    I1   what was acknowledged is there; one run per key
-    I2   exactly one end, equal to the record, and nothing after it
-    I3   attempts are 1..n, each with one end; the counters are what the attempts add up to
-    I4   tokens rise; no two leases of a run overlap
-    I6   a success is the last attempt's, under the highest token, and its effect happened
-    I7   effects at least once for each success; attempts that lost their lease recorded nothing
-    I8   events are 1..n, in time's order, each allowed where it stands
-    I14  a live run has one position, a finished one none
+I2   a run has one outcome, told by one event, equal to its record; nothing follows it but a
+     discard or an operator's retry
+I3   attempts are numbered 1 to n, each with one end that fits the events
+I4   tokens grow strictly; no two attempts of a run overlap
+I8   a run's events are numbered 1 to n, do not go back in time, and each may follow the last
+I14  a live run has exactly one position, a finished one none; a position carries the run's seq,
+     token and attempt
+I16  every row belongs to a run of the same tenant
 
-Effects are what handlers wrote down themselves, as (run, attempt, token).
+`violations` returns sentences, none where all is well. Times are those that the store wrote: on
+PostgreSQL a call takes its time before it waits for a row, so that under real concurrency two
+times may be swapped by as long as a call takes; `slack` allows for that.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
 from tests.conformance.places import Row, Tables
+from windlass.domain.event import AttemptOutcome, EventType
+from windlass.domain.states import Failure, Status, Verb, advance
+from windlass.errors import IllegalTransition
 
-Effect = tuple[str, int, int]
 Name = tuple[str, str]
+"""A run: its tenant and id."""
 
-POSITIONS = {"timers": "scheduled", "ready": "queued", "leases": "running"}
-FINISHED = frozenset({"succeeded", "failed", "canceled"})
-_COUNTED = frozenset({"failed", "timeout"})
-_WAITING = frozenset({"scheduled", "queued"})
-_LIVE = _WAITING | {"running"}
-_LATER = "scheduled|queued"  # by the event's delay
+POSITIONS = {
+    "timers": Status.SCHEDULED,
+    "ready": Status.QUEUED,
+    "leases": Status.RUNNING,
+}
 
-# Each event: where the run may stand, and where it stands then (None: where it stood).
-_EVENTS: Mapping[str, tuple[frozenset[str], str | None]] = {
-    "run.queued": (frozenset({"scheduled"}), "queued"),
-    "run.started": (frozenset({"queued"}), "running"),
-    "run.succeeded": (frozenset({"running"}), "succeeded"),
-    "run.failed": (_LIVE, "failed"),
-    "run.retrying": (frozenset({"running"}), _LATER),
-    "run.snoozed": (frozenset({"running"}), _LATER),
-    "run.interrupted": (frozenset({"running"}), "queued"),
-    "run.crashed": (frozenset({"running"}), "queued"),
-    "run.cancel_requested": (frozenset({"running"}), None),
-    "run.canceled": (_LIVE, "canceled"),
-    "run.retried": (FINISHED, "queued"),
-    "run.discarded": (FINISHED, None),
+OUTCOMES = {
+    EventType.SUCCEEDED: Status.SUCCEEDED,
+    EventType.FAILED: Status.FAILED,
+    EventType.CANCELED: Status.CANCELED,
+}
+
+# How the attempt ended that each of these events ended.
+ENDS = {
+    EventType.SUCCEEDED: {AttemptOutcome.SUCCEEDED},
+    EventType.FAILED: {AttemptOutcome.FAILED, AttemptOutcome.TIMEOUT},
+    EventType.RETRYING: {AttemptOutcome.FAILED, AttemptOutcome.TIMEOUT},
+    EventType.SNOOZED: {AttemptOutcome.SNOOZED},
+    EventType.INTERRUPTED: {AttemptOutcome.INTERRUPTED},
+    EventType.CRASHED: {AttemptOutcome.CRASHED},
+    EventType.CANCELED: set(AttemptOutcome) - {AttemptOutcome.SUCCEEDED},
 }
 
 
-def check_history(
-    tables: Tables,
-    *,
-    acked: Iterable[str] = (),
-    effects: Collection[Effect] | None = None,
-    settled: bool = True,
-) -> None:
-    """Fail with all that is wrong. `settled`: nothing is live any more."""
-    found = problems(tables, acked=acked, effects=effects, settled=settled)
-    assert not found, "\n".join(["the history does not hold:", *found[:50]])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The rows of the tables that tell of runs."""
+
+    runs: Sequence[Row]
+    timers: Sequence[Row]
+    ready: Sequence[Row]
+    leases: Sequence[Row]
+    attempts: Sequence[Row]
+    events: Sequence[Row]
+    failures: Sequence[Row]
+    run_keys: Sequence[Row] = ()
+    run_tags: Sequence[Row] = ()
+    progress: Sequence[Row] = ()
+
+    @classmethod
+    def read(cls, tables: Tables) -> History:
+        """Read a database that nobody is writing to."""
+        return cls(**{name: tables.rows(name) for name in cls.__dataclass_fields__})
 
 
-def problems(
-    tables: Tables,
-    *,
-    acked: Iterable[str] = (),
-    effects: Collection[Effect] | None = None,
-    settled: bool = True,
+def violations(
+    history: History, *, max_attempts: int | None = None, slack: timedelta = timedelta(0)
 ) -> list[str]:
-    """Return what is wrong, in sentences."""
-    history = History.read(tables)
-    found = [*_missing(history, acked), *_doubled_keys(history), *_strays(history)]
-    for name in history.runs:
-        told = _one_run(history.of(name), settled=settled)
-        found += [f"run {name[1]}: {sentence}" for sentence in told]
-    if effects is not None:
-        found += _effects(history, set(effects))
+    """What is wrong with a history, in sentences.
+
+    `max_attempts` is the budget that all its runs had, if they had the same.
+    """
+    found = list(_impure(history))
+    for run in _runs(history):
+        about = f"run {run.name[0]}/{run.name[1]}"
+        found += [f"{about}: {problem}" for problem in run.problems(max_attempts, slack)]
     return found
 
 
-@dataclass(frozen=True)
-class Story:
-    """All that is known of one run."""
+def _impure(history: History) -> Iterator[str]:
+    known = {(row["tenant"], row["id"]) for row in history.runs}
+    owners = {
+        "timers": "id", "ready": "id", "leases": "id", "attempts": "run", "events": "subject",
+        "failures": "id", "run_keys": "run", "run_tags": "id", "progress": "id",
+    }  # fmt: skip
+    for table, column in owners.items():
+        for row in getattr(history, table):
+            if (row["tenant"], row[column]) not in known:
+                yield f"a row of {table} is of run {row['tenant']}/{row[column]}: there is none"
 
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    name: Name
     record: Row
     positions: Sequence[tuple[str, Row]]
     attempts: Sequence[Row]
     events: Sequence[Row]
+    failure: Row | None
+
+    def problems(self, max_attempts: int | None, slack: timedelta) -> Iterator[str]:
+        yield from self._position()
+        yield from self._numbers()
+        yield from self._times(slack)
+        replay = _Replay()
+        for event in self.events:
+            replay.apply(event)
+        yield from replay.problems
+        yield from self._outcome(replay)
+        yield from self._attempts(replay)
+        if max_attempts is not None and replay.most_failures > max_attempts:
+            yield f"{replay.most_failures} failed attempts, of {max_attempts} allowed (I3)"
 
     @property
-    def status(self) -> str:
-        """Where it stands by its rows."""
+    def status(self) -> Status | None:
+        """The status by the rows: the record's, or that of the position."""
         if self.record["status"] is not None:
-            return str(self.record["status"])
-        return POSITIONS[self.positions[0][0]] if self.positions else "nowhere"
+            return Status(self.record["status"])
+        return POSITIONS[self.positions[0][0]] if self.positions else None
 
-    @property
-    def place(self) -> Row:
-        """The row that carries its counters now."""
+    def _position(self) -> Iterator[str]:
         finished = self.record["status"] is not None
-        return self.record if finished or not self.positions else self.positions[0][1]
+        where = [table for table, _ in self.positions]
+        if finished and where:
+            yield f"is {self.record['status']} and has a row in {where} (I14)"
+        if not finished and len(where) != 1:
+            yield f"is live and has {len(where)} positions {where} (I14)"
+        holder = self.record if finished else (self.positions[0][1] if where else None)
+        if holder is None:
+            return
+        if holder["seq"] != len(self.events):
+            yield f"carries seq {holder['seq']} and has {len(self.events)} events (I8)"
+        started = sum(event["type"] == EventType.STARTED for event in self.events)
+        if holder["attempt"] != started:
+            yield f"carries attempt {holder['attempt']} and was started {started} times (I3)"
+        tokens = [row["token"] for row in self.attempts]
+        running = "leases" in where
+        if tokens and (holder["token"] < max(tokens) or (running and holder["token"] in tokens)):
+            yield f"carries token {holder['token']} after {max(tokens)} (I4)"
 
-    @property
-    def series(self) -> Sequence[Row]:
-        """The attempts since an operator last reopened it."""
-        reopened = [e["attempt"] for e in self.events if e["type"] == "run.retried"]
-        return [a for a in self.attempts if a["attempt"] > max(reopened, default=0)]
+    def _numbers(self) -> Iterator[str]:
+        seqs = [event["seq"] for event in self.events]
+        if seqs != list(range(1, len(seqs) + 1)):
+            yield f"events are numbered {seqs} (I8)"
+        numbers = [row["attempt"] for row in self.attempts]
+        if numbers != list(range(1, len(numbers) + 1)):
+            yield f"ended attempts are numbered {numbers} (I3)"
+        tokens = [row["token"] for row in self.attempts]
+        if any(b <= a for a, b in pairwise(tokens)):
+            yield f"tokens of its attempts are {tokens} (I4)"
 
+    def _times(self, slack: timedelta) -> Iterator[str]:
+        times: list[datetime] = [event["at"] for event in self.events]
+        if any(b < a - slack for a, b in pairwise(times)):
+            yield f"events go back in time: {[t.isoformat() for t in times]} (I8)"
+        spans = [(row["started_at"], row["finished_at"]) for row in self.attempts]
+        spans += [(row["started_at"], None) for table, row in self.positions if table == "leases"]
+        if any(end is not None and end < start - slack for start, end in spans):
+            yield "an attempt ended before it began (I4)"
+        for (_, end), (start, _) in pairwise(spans):
+            if end is not None and start < end - slack:
+                yield "two of its attempts overlap (I4)"
 
-@dataclass(frozen=True)
-class History:
-    """The tables, by run."""
+    def _outcome(self, replay: _Replay) -> Iterator[str]:
+        if self.status is not None and replay.status is not self.status:
+            yield f"is {self.status} by its rows and {replay.status} by its events (I2)"
+        if self.record["status"] is None:
+            if self.failure is not None:
+                yield "is live and has a row in failures (I2)"
+            return
+        dead = self.record["status"] in (Status.FAILED, Status.CANCELED)
+        if dead != (self.failure is not None):
+            yield f"is {self.record['status']}, row in failures: {self.failure is not None} (I2)"
+        elif self.failure is not None and self.failure["status"] != self.record["status"]:
+            yield f"is {self.record['status']} and {self.failure['status']} in failures (I2)"
+        if self.record["failure"] != replay.failure:
+            yield f"failed by {self.record['failure']}, by its events by {replay.failure} (I2)"
 
-    runs: Mapping[Name, Row]
-    positions: Mapping[Name, Sequence[tuple[str, Row]]]
-    attempts: Mapping[Name, Sequence[Row]]
-    events: Mapping[Name, Sequence[Row]]
-
-    @classmethod
-    def read(cls, tables: Tables) -> History:
-        """Read it from outside."""
-        positions: dict[Name, list[tuple[str, Row]]] = defaultdict(list)
-        for table in POSITIONS:
-            for row in tables.rows(table):
-                positions[row["tenant"], row["id"]].append((table, row))
-        return cls(
-            runs={(row["tenant"], row["id"]): row for row in tables.rows("runs")},
-            positions=positions,
-            attempts=_grouped(tables.rows("attempts"), "run", "attempt"),
-            events=_grouped(tables.rows("events"), "subject", "seq"),
-        )
-
-    def of(self, name: Name) -> Story:
-        """One run's part."""
-        return Story(
-            self.runs[name],
-            self.positions.get(name, ()),
-            self.attempts.get(name, ()),
-            self.events.get(name, ()),
-        )
-
-
-def _grouped(rows: Iterable[Row], by: str, order: str) -> Mapping[Name, Sequence[Row]]:
-    groups: dict[Name, list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row["tenant"], row[by]].append(row)
-    return {name: sorted(group, key=lambda row: int(row[order])) for name, group in groups.items()}
-
-
-# -- the whole ---------------------------------------------------------------------------------
-
-
-def _missing(history: History, acked: Iterable[str]) -> Iterator[str]:
-    there = {run for _, run in history.runs}
-    for run in acked:
-        if run not in there:
-            yield f"I1: run {run} was acknowledged and is not there"
-
-
-def _doubled_keys(history: History) -> Iterator[str]:
-    """A key that expired may be taken again; the tests that let it do so look themselves."""
-    owners: dict[tuple[str, str, str], str] = {}
-    for (tenant, run), row in history.runs.items():
-        if row["key"] is not None:
-            other = owners.setdefault((tenant, row["job"], row["key"]), run)
-            if other != run:
-                yield f"I1: runs {other} and {run} have the same key {row['key']!r}"
+    def _attempts(self, replay: _Replay) -> Iterator[str]:
+        if len(replay.ends) != len(self.attempts):
+            yield f"{len(self.attempts)} attempts are recorded, {len(replay.ends)} ended (I3)"
+            return
+        for row, allowed in zip(self.attempts, replay.ends, strict=True):
+            if AttemptOutcome(row["outcome"]) not in allowed:
+                yield f"attempt {row['attempt']} {row['outcome']}, by the events {allowed} (I3)"
 
 
-def _strays(history: History) -> Iterator[str]:
-    for what, groups in (
-        ("position", history.positions),
-        ("attempt", history.attempts),
-        ("event", history.events),
-    ):
-        for name in set(groups) - set(history.runs):
-            yield f"I14: an {what} belongs to run {name[1]}, which is not there"
-
-
-def _effects(history: History, effects: set[Effect]) -> Iterator[str]:
-    for (_, run), row in history.runs.items():
-        if row["status"] == "succeeded" and (run, row["attempt"], row["token"]) not in effects:
-            yield (
-                f"run {run}: I6: attempt {row['attempt']} under token {row['token']} succeeded "
-                "without an effect"
-            )
-
-
-# -- one run -----------------------------------------------------------------------------------
-
-
-def _one_run(story: Story, *, settled: bool) -> Iterator[str]:
-    yield from _positions(story, settled=settled)
-    yield from _ends(story)
-    yield from _attempts(story)
-    yield from _counters(story)
-    yield from _tokens(story)
-    yield from _events(story)
-
-
-def _positions(story: Story, *, settled: bool) -> Iterator[str]:
-    tables = [table for table, _ in story.positions]
-    finished = story.record["status"] is not None
-    if finished and tables:
-        yield f"I14: it is {story.status} and still in {', '.join(tables)}"
-    if not finished and len(tables) != 1:
-        yield f"I14: it is live and in {', '.join(tables) or 'no position at all'}"
-    if settled and not finished:
-        yield f"I2: it has not ended but is {story.status}"
-
-
-def _ends(story: Story) -> Iterator[str]:
-    ended = ""
-    for event in story.events:
-        kind = str(event["type"]).removeprefix("run.")
-        if ended and kind not in ("retried", "discarded"):
-            yield f"I2: {kind} at seq {event['seq']} comes after its end"
-        if kind in FINISHED:
-            ended = kind
-        elif kind == "retried":
-            ended = ""
-    if ended != (story.record["status"] or ""):
-        yield f"I2: its events end {ended or 'live'}, its record says {story.status}"
-
-
-def _attempts(story: Story) -> Iterator[str]:
-    numbers = [row["attempt"] for row in story.attempts]
-    if numbers != list(range(1, len(numbers) + 1)):
-        yield f"I3: its attempts are {numbers}"
-    running = story.status == "running"
-    started = sum(event["type"] == "run.started" for event in story.events)
-    if not started == len(numbers) + running == story.place["attempt"]:
-        yield (
-            f"I3: it started {started} times, has {len(numbers)} ended attempts, is "
-            f"{story.status} and says attempt {story.place['attempt']}"
+def _runs(history: History) -> Iterator[_Run]:
+    positions: defaultdict[Name, list[tuple[str, Row]]] = defaultdict(list)
+    for table in POSITIONS:
+        for row in getattr(history, table):
+            positions[row["tenant"], row["id"]].append((table, row))
+    attempts = _grouped(history.attempts, "run", "attempt")
+    events = _grouped(history.events, "subject", "seq")
+    failures = {(row["tenant"], row["id"]): row for row in history.failures}
+    for record in history.runs:
+        name = (record["tenant"], record["id"])
+        yield _Run(
+            name=name,
+            record=record,
+            positions=positions[name],
+            attempts=attempts[name],
+            events=events[name],
+            failure=failures.get(name),
         )
 
 
-def _counters(story: Story) -> Iterator[str]:
-    outcomes = [row["outcome"] for row in story.series]
-    crashes = outcomes.count("crashed")
-    if story.place["crash_count"] != crashes:
-        yield f"I3: it says {story.place['crash_count']} crashes, its attempts {crashes}"
-    failures = sum(outcome in _COUNTED for outcome in outcomes)
-    if story.place["failures"] > failures:
-        yield f"I3: it says {story.place['failures']} failures, its attempts {failures}"
-    if "succeeded" in outcomes[:-1] or (
-        (story.status == "succeeded") != (outcomes[-1:] == ["succeeded"])
-    ):
-        yield f"I6: it is {story.status}, its attempts ended {', '.join(outcomes)}"
+def _grouped(rows: Sequence[Row], owner: str, order: str) -> Mapping[Name, Sequence[Row]]:
+    found: defaultdict[Name, list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: int(row[order])):
+        found[row["tenant"], row[owner]].append(row)
+    return found
 
 
-def _tokens(story: Story) -> Iterator[str]:
-    leases = [row for table, row in story.positions if table == "leases"]
-    held = [(row["token"], row["started_at"], row["finished_at"]) for row in story.attempts]
-    held += [(row["token"], row["started_at"], None) for row in leases]
-    for (token, _, until), (later, since, _) in pairwise(held):
-        if later <= token:
-            yield f"I4: token {later} follows token {token}"
-        if until is None or since < until:
-            yield f"I4: the lease of token {later} began before that of {token} had ended"
-    if held and story.place["token"] != held[-1][0]:
-        yield f"I4: it says token {story.place['token']}, its last lease {held[-1][0]}"
+class _Replay:
+    """Reads a run's events in order and follows its status by the table of transitions."""
+
+    def __init__(self) -> None:
+        self.status: Status | None = None
+        self.failure: str | None = None
+        self.ends: list[set[AttemptOutcome]] = []
+        self.problems: list[str] = []
+        self.most_failures = 0
+        self._failures = 0
+
+    def apply(self, event: Row) -> None:
+        """Take the next event."""
+        kind = EventType(event["type"])
+        data = _data(event)
+        before = self.status
+        if kind is EventType.ENQUEUED:
+            expected = before is None
+            self.status = Status.SCHEDULED if data.get("why") == "delay" else Status.QUEUED
+        elif kind is EventType.DISCARDED:
+            expected = before is Status.FAILED
+        else:
+            expected = before is not None and self._follow(kind, before, data)
+        if not expected:
+            self.problems.append(f"{kind} at seq {event['seq']} follows {before} (I2, I8)")
+        self._count(kind, before, data)
+
+    def _follow(self, kind: EventType, before: Status, data: Mapping[str, Any]) -> bool:
+        verb = _verb(kind, before, data)
+        try:
+            # Whether a success had become stale before its retry is not told by events.
+            after = advance(before, verb, stale=True)
+        except IllegalTransition:
+            self.status = OUTCOMES.get(kind, before)
+            return False
+        again_at_once = kind in (EventType.RETRYING, EventType.SNOOZED) and not data.get("delay")
+        self.status = Status.QUEUED if again_at_once else after
+        return True
+
+    def _count(self, kind: EventType, before: Status | None, data: Mapping[str, Any]) -> None:
+        if before is Status.RUNNING and kind in ENDS:
+            crashed = kind is EventType.FAILED and data.get("failure") == Failure.CRASHED
+            self.ends.append({AttemptOutcome.CRASHED} if crashed else ENDS[kind])
+        if kind is EventType.FAILED:
+            self.failure = data.get("failure")
+        if kind is EventType.RETRIED:
+            self.failure = None
+            self._failures = 0
+        if before is Status.RUNNING and kind in (EventType.RETRYING, EventType.FAILED):
+            self._failures += data.get("failure") != Failure.CRASHED
+            self.most_failures = max(self.most_failures, self._failures)
 
 
-def _events(story: Story) -> Iterator[str]:
-    numbers = [event["seq"] for event in story.events]
-    if numbers != list(range(1, len(numbers) + 1)):
-        yield f"I8: its events are {numbers}"
-    if numbers and story.place["seq"] != numbers[-1]:
-        yield f"I8: it says seq {story.place['seq']}, its events {numbers[-1]}"
-    for one, next_one in pairwise(story.events):
-        if next_one["at"] < one["at"]:
-            yield f"I8: event {next_one['seq']} is older than event {one['seq']}"
-    yield from _transitions(story)
+def _verb(kind: EventType, before: Status, data: Mapping[str, Any]) -> Verb:
+    """What happened, by the name of the event and where the run was."""
+    match kind:
+        case EventType.QUEUED:
+            return Verb.DUE
+        case EventType.STARTED:
+            return Verb.CLAIM
+        case EventType.SUCCEEDED:
+            return Verb.SUCCEED
+        case EventType.FAILED:
+            failure = data.get("failure")
+            if failure == Failure.EXPIRED:
+                return Verb.EXPIRE
+            return Verb.CRASH if failure == Failure.CRASHED else Verb.FAIL
+        case EventType.RETRYING:
+            return Verb.BACKOFF
+        case EventType.SNOOZED:
+            return Verb.SNOOZE
+        case EventType.INTERRUPTED:
+            return Verb.RELEASE
+        case EventType.CRASHED:
+            return Verb.REAP
+        case EventType.CANCEL_REQUESTED:
+            # Of a run that waits it would be the end itself.
+            return Verb.CANCEL if before is Status.RUNNING else Verb.STOP
+        case EventType.CANCELED:
+            return Verb.STOP if before is Status.RUNNING else Verb.CANCEL
+        case EventType.RETRIED:
+            return Verb.RETRY
+        case EventType.ENQUEUED | EventType.DISCARDED:
+            raise AssertionError(f"{kind} is no move")
 
 
-def _transitions(story: Story) -> Iterator[str]:
-    if not story.events or story.events[0]["type"] != "run.enqueued":
-        yield "I8: it does not begin with run.enqueued"
-        return
-    status = "scheduled" if _data(story.events[0]) else "queued"
-    for event in story.events[1:]:
-        allowed, after = _EVENTS[event["type"]]
-        if status not in allowed:
-            yield f"I8: {event['type']} at seq {event['seq']} while {status}"
-        if after == _LATER:
-            status = "scheduled" if _data(event).get("delay") else "queued"
-        elif after is not None:
-            status = after
-    if status != story.status:
-        yield f"I8: its events lead to {status}, it is {story.status}"
-
-
-def _data(event: Row) -> dict[str, Any]:
-    """An event's data: text in one store, a value in the other."""
+def _data(event: Row) -> Mapping[str, Any]:
     data = event["data"]
     if isinstance(data, str):
         data = msgspec.json.decode(data)
