@@ -97,12 +97,18 @@ class Client:
     def cancel(self, run: str, *, reason: str | None = None) -> Run:
         """End a run that has not started; ask for the end of one that is running."""
         call = self._store.operations.cancel(self._ref(run), _reason(reason))
-        return Run(self, self._store.run(call))
+        found = Run(self, self._store.run(call))
+        if found.cancel_requested:
+            self._store.notify()  # so that its worker asks for orders now
+        return found
 
     async def acancel(self, run: str, *, reason: str | None = None) -> Run:
         """As `cancel`."""
         call = self._store.operations.cancel(self._ref(run), _reason(reason))
-        return Run(self, await self._store.arun(call))
+        found = Run(self, await self._store.arun(call))
+        if found.cancel_requested:
+            await self._store.anotify()
+        return found
 
     def retry(self, run: str, *, max_attempts: int | None = None) -> Run:
         """Reopen a failed, canceled or stale run, with a fresh budget."""

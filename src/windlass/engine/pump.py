@@ -34,7 +34,7 @@ from windlass.store.interface import Store
 log = logging.getLogger(__name__)
 
 _MOST_TRIPS = 2
-_WORTH_OVERLAPPING = 100
+_WORTH_OVERLAPPING = 200
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from windlass.domain.job import Executor, JobSpec
-from windlass.domain.outcome import Outcome
 from windlass.domain.run import (
     DEFAULT_TENANT,
     Claimed,
@@ -51,6 +50,7 @@ from windlass.transport.store import StoreTransport
 log = logging.getLogger(__name__)
 
 _SWEEP_AGAIN = 0.25
+_RENEW_AGAIN = 0.5
 _CLAIM_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found by a second look
 
 
@@ -320,7 +320,7 @@ class Worker:
             self._seats.fill()
 
     def _concluded(self, finish: Finish) -> None:
-        if finish.outcome is Outcome.RETRY and finish.delay is not None:
+        if finish.delay is not None and finish.delay < self._options.poll:
             # Our own dispatcher may be asleep until later than that.
             self._loop.call_later(finish.delay, self._sweeper.wake)
         self._pump.end(finish)
@@ -385,16 +385,21 @@ class Worker:
     async def _watch(self, wakeups: Wakeups) -> None:
         """Hints and, in their absence, polling."""
         poll = self._options.poll * 1.25 * len(self._lanes)
-        next_sweep = 0.0
+        next_sweep = next_renewal = 0.0
         while True:
             woken = await wakeups.wait(poll)
             self._hunger()
             if woken:
                 self._loop.call_later(_CLAIM_AGAIN, self._hunger)
-                if self._loop.time() >= next_sweep:
+                now = self._loop.time()
+                if now >= next_sweep:
                     # Perhaps what was enqueued is for later, but sooner than the next sweep.
-                    next_sweep = self._loop.time() + _SWEEP_AGAIN
+                    next_sweep = now + _SWEEP_AGAIN
                     self._sweeper.wake()
+                if now >= next_renewal and self._renewal is not None and self.busy:
+                    # Perhaps one of our runs was canceled.
+                    next_renewal = now + _RENEW_AGAIN
+                    self._renewal.hurry()
 
     async def _receive(self) -> None:
         """Run ids from the transport, as many as there are seats."""
