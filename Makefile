@@ -29,6 +29,7 @@ check: $(STAMP) ## Lint, formatting, types, layers and sizes
 	$(BIN)/mypy $(filter-out examples,$(SOURCES))
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py src
+	$(BIN)/python tools/make_docs.py --check
 
 format: $(STAMP) ## Format the code and mend what the linter can mend by itself
 	$(BIN)/ruff check --fix-only $(SOURCES)
