@@ -1,0 +1,327 @@
+"""What the fault tests are made of: a database, processes, and the means to disturb them.
+
+A `Stage` is one database and the folder in which all processes of a test bear witness. A `Fleet`
+starts real processes on it and ends them, one way or another. Nothing sleeps to synchronise:
+`eventually` waits for a condition, with a deadline. When a test is over, `Stage.check` lets the
+history checker judge what is left.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import apsw
+import msgspec
+
+from tests.conformance.history import History, violations
+from tests.conformance.places import Place, PostgresPlace, Row, SqlitePlace, opened
+from tests.faults.programs.jobs import Line, Witness, define_jobs
+from tests.faults.proxy import Proxy
+from tests.faults.witnesses import contradictions
+from windlass import Run, Windlass
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).parents[2]
+LEASE, RENEW, SWEEP, POLL = 2.0, 0.5, 0.3, 0.2
+# What a busy machine may add to the time that something takes.
+SLACK = 1.5
+SETTINGS: Mapping[str, Any] = {
+    "lease": LEASE,
+    "renew": RENEW,
+    "sweep": SWEEP,
+    "poll": POLL,
+    "drain": 2.0,
+    "concurrency": 8,
+    "threads": 4,
+    # Runs that are hit again and again must not be given up: these tests count what is lost.
+    "max_crashes": 1000,
+}
+_LOOK = 0.02
+
+
+def eventually(condition: Callable[[], T | None], *, within: float = 10.0, what: str) -> T:
+    """Wait until a condition holds and return what it says; fail with `what` if it never does."""
+    deadline = time.monotonic() + within
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within:g} s: {what}")
+        time.sleep(_LOOK)
+
+
+def rest(seconds: float) -> None:
+    """Let time pass between two blows of the nemesis. Nothing is waited for."""
+    time.sleep(seconds)
+
+
+@dataclass(eq=False)
+class Stage:
+    """A database and a folder of witnesses."""
+
+    place: Place
+    url: str
+    witness: Witness
+    settings: Mapping[str, Any] = field(default_factory=lambda: dict(SETTINGS))
+    _app: Windlass | None = None
+
+    @property
+    def app(self) -> Windlass:
+        """An application of the test's own process; it enqueues and looks, and runs nothing."""
+        if self._app is None:
+            self._app = Windlass(self.url, **self.settings)
+            define_jobs(self._app, self.witness)
+        return self._app
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if self._app is not None:
+            self._app.close()
+
+    # -- load -----------------------------------------------------------------------------
+
+    def load(self, count: int, *, job: str = "load", ms: Sequence[int] = (20, 80)) -> list[Run]:
+        """Enqueue runs that take from the first to the second number of milliseconds."""
+        least, most = ms
+        requests = [
+            self.app.jobs[job].request(n=n, ms=least + n * 37 % (most - least + 1))
+            for n in range(count)
+        ]
+        return list(self.app.enqueue_many(requests))
+
+    # -- looks ----------------------------------------------------------------------------
+
+    def rows(self, table: str, **where: object) -> list[Row]:
+        """The rows in which these columns have these values, as they are now."""
+        with opened(self.place) as tables:
+            rows = tables.rows(table)
+        return [row for row in rows if all(row[name] == value for name, value in where.items())]
+
+    def live(self) -> int:
+        """How many runs have not ended."""
+        left = self.app.store.run(self.app.store.operations.backlog(None, None))
+        return left.ready + left.running + left.retrying + left.scheduled
+
+    def quiet(self, *, within: float = 20.0) -> None:
+        """Wait until every run has ended."""
+        eventually(lambda: self.live() == 0, within=within, what="every run has ended")
+
+    def workers(self, pid: int) -> list[Row]:
+        """The workers that are registered from a process."""
+        return self.rows("workers", pid=pid)
+
+    def started(self, run: str, attempt: int = 1) -> Line | None:
+        """The line by which an attempt said that it has begun."""
+        return self.said("starts", run, attempt=attempt)
+
+    def said(self, kind: str, run: str, *, attempt: int = 1, word: str = "") -> Line | None:
+        """A line of an attempt."""
+        for line in self.witness.lines(kind):
+            if (line.run, line.attempt) == (run, attempt) and line.word.startswith(word):
+                return line
+        return None
+
+    def acked(self) -> dict[int, str]:
+        """What clients were told, by number."""
+        pairs = (line.split() for line in self.witness.raw("acks"))
+        return {int(n): run for n, run in pairs}
+
+    # -- judgement --------------------------------------------------------------------------
+
+    def check(self, *, acked: Iterable[str] = (), settled: bool = True) -> None:
+        """Judge the history, and the database itself."""
+        effects = {(line.run, line.attempt, line.token) for line in self.witness.lines("effects")}
+        with opened(self.place) as tables:
+            history = History.read(tables)
+        found = violations(history)
+        found += contradictions(history, acked=acked, effects=effects, settled=settled)
+        assert not found, "\n".join(["the history does not hold:", *found[:50]])
+        if isinstance(self.place, SqlitePlace):
+            assert integrity(self.place.path) == ["ok"]
+
+
+def integrity(path: Path) -> list[str]:
+    """What SQLite itself finds wrong with a file: `ok`."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_timeout(5_000)
+    try:
+        found = connection.execute("pragma integrity_check").fetchall()
+        found += connection.execute("pragma foreign_key_check").fetchall()
+        return [str(row[0]) for row in found]
+    finally:
+        connection.close()
+
+
+class Process:
+    """A process of a test, and what was done to it."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], log: Path) -> None:
+        self._popen = popen
+        self._log = log
+        self.pid = popen.pid
+        self.killed_at: datetime | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._popen.poll() is None
+
+    def log(self) -> str:
+        """What it wrote to its standard error."""
+        return self._log.read_text(errors="replace")
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
+
+    def stop(self) -> None:
+        """Stop it where it stands: it becomes a zombie in the queue's sense."""
+        self.signal(signal.SIGSTOP)
+
+    def go_on(self) -> float:
+        """Let it go on; returns when, by the monotonic clock."""
+        self.signal(signal.SIGCONT)
+        return time.monotonic()
+
+    def kill(self) -> None:
+        """Kill it, without a word."""
+        self.killed_at = datetime.now(UTC)  # noqa: TID251 - the nemesis has a clock of its own
+        self._popen.kill()
+        self._popen.wait()
+
+    def terminate(self) -> float:
+        """Ask it to end; returns when."""
+        self.signal(signal.SIGTERM)
+        return time.monotonic()
+
+    def wait(self, within: float) -> int:
+        """Wait for its end; returns the exit code."""
+        try:
+            return self._popen.wait(within)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"process {self.pid} did not end within {within:g} s") from None
+
+
+class Fleet:
+    """The processes of one test; none outlives it."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.processes: list[Process] = []
+
+    def worker(
+        self,
+        *,
+        url: str | None = None,
+        jobs: Sequence[str] | None = None,
+        stop_in_commit: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Process:
+        """Start a worker; `options` are those of the worker, on top of the stage's settings."""
+        return self._start(
+            "worker",
+            url=url or self._stage.url,
+            settings={**self._stage.settings, **(settings or {})},
+            jobs=jobs,
+            stop_in_commit=stop_in_commit,
+            options=options,
+        )
+
+    def ready_worker(self, **options: Any) -> Process:
+        """Start a worker and wait until it is known to the store."""
+        worker = self.worker(**options)
+        self.await_workers(worker)
+        return worker
+
+    def await_workers(self, *workers: Process) -> None:
+        """Wait until workers are known to the store."""
+        for worker in workers:
+            eventually(
+                lambda pid=worker.pid: self._stage.workers(pid),  # type: ignore[misc]
+                what=f"worker {worker.pid} is registered",
+            )
+
+    def client(self, **config: Any) -> Process:
+        """Start a process that enqueues."""
+        given = {"url": self._stage.url, "settings": dict(self._stage.settings)}
+        return self._start("client", **(given | config))
+
+    def close(self) -> None:
+        """Kill what is left, stopped or not."""
+        for process in self.processes:
+            if process.alive:
+                process.kill()
+
+    def _start(self, program: str, **config: Any) -> Process:
+        folder = self._stage.witness.folder
+        told = msgspec.json.encode({"folder": str(folder), **config}).decode()
+        log = folder / f"{program}-{len(self.processes)}.log"
+        with log.open("wb") as stderr:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", f"tests.faults.programs.{program}", told],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+            )
+        process = Process(popen, log)
+        self.processes.append(process)
+        return process
+
+
+class Locker:
+    """A process that holds SQLite's write lock until it is told to let go."""
+
+    def __init__(self, path: Path) -> None:
+        self._popen = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.programs.locker", str(path)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self._popen.stdout is not None
+        assert self._popen.stdout.readline() == b"locked\n"
+
+    def let_go(self) -> None:
+        """Give the lock back."""
+        self._popen.communicate(timeout=10)
+
+
+def through(proxy: Proxy, url: str) -> str:
+    """The same database, through a proxy that can read what is said."""
+    parts = urlsplit(url)
+    netloc = f"{parts.username}:{parts.password}@127.0.0.1:{proxy.port}"
+    return parts._replace(netloc=netloc, query="prepare=off").geturl()
+
+
+def proxy_for(url: str) -> Proxy:
+    """A proxy in front of a database."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    return Proxy(parts.hostname, parts.port or 5432)
+
+
+def make_sqlite_stage(folder: Path) -> Stage:
+    """A stage on a SQLite file."""
+    path = folder / "windlass.db"
+    made = Stage(SqlitePlace(path), f"sqlite:///{path}", Witness(folder))
+    made.app.migrate()
+    return made
+
+
+def make_postgres_stage(url: str, folder: Path) -> Stage:
+    """A stage on a PostgreSQL database."""
+    return Stage(PostgresPlace(url), url, Witness(folder))

@@ -1,0 +1,67 @@
+"""A client process that enqueues one run after the other and writes down each acknowledgement.
+
+`python -m tests.faults.programs.client CONFIG`. The line `n id` is on the disk before the next
+call is made; what it was about to ask for is written first, so that every call is known whose
+outcome is not.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from tests.faults.programs.jobs import Witness, define_jobs
+from windlass import Windlass
+from windlass.domain.run import NewRun
+
+
+class Config(msgspec.Struct, kw_only=True):
+    """What the process is told, as JSON."""
+
+    url: str
+    folder: str
+    first: int = 0
+    count: int = 1_000_000
+    ms: int = 20
+    by: Literal["call", "key", "id"] = "call"
+    settings: dict[str, Any] = {}
+
+
+def enqueue(app: Windlass, config: Config, n: int) -> str:
+    """Enqueue the n-th run; by key and by id a repetition makes no second one."""
+    arguments = {"n": n, "ms": config.ms}
+    if config.by == "id":
+        new = NewRun(
+            id=id_of(n),
+            job="load",
+            queue="default",
+            input=msgspec.Raw(msgspec.json.encode(arguments)),
+        )
+        return app.store.run(app.store.operations.enqueue([new]))[0].id
+    if config.by == "key":
+        return app.enqueue("load", arguments, key=f"key-{n}").id
+    return app.enqueue("load", arguments).id
+
+
+def id_of(n: int) -> str:
+    """The id that this client makes for its n-th run."""
+    return f"01900000-0000-7000-8000-{n:012x}"
+
+
+def main(config: Config) -> None:
+    """Enqueue until killed, or until all are acknowledged."""
+    witness = Witness(Path(config.folder))
+    app = Windlass(config.url, **config.settings)
+    define_jobs(app, witness)
+    for n in range(config.first, config.first + config.count):
+        witness.append("asked", str(n))
+        run = enqueue(app, config, n)
+        witness.append("acks", f"{n} {run}", sync=True)
+    app.close()
+
+
+if __name__ == "__main__":
+    main(msgspec.json.decode(sys.argv[1], type=Config))

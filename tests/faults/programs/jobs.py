@@ -1,0 +1,206 @@
+"""The jobs of the fault tests, and the lines by which they bear witness.
+
+A line is one write with O_APPEND, so lines of many processes never mix, and what is written
+stays written whoever is killed next: `run attempt token pid monotonic [word]`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from windlass import Context, LeaseLost, SyncContext, Windlass
+from windlass.domain.outcome import Outcome
+from windlass.domain.run import Finish
+
+_LOOK = 0.01
+_STOPPED = 0.5  # a loop that looks every 10 ms and sees this much pass was stopped
+
+
+class Line(NamedTuple):
+    """What a handler saw, when it saw it."""
+
+    run: str
+    attempt: int
+    token: int
+    pid: int
+    at: float
+    word: str = ""
+
+
+class Witness:
+    """The folder in which the processes of a test write down what happened."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, kind: str, ctx: Context | SyncContext, word: str = "") -> None:
+        """Add a line to a file."""
+        words = (ctx.run_id, ctx.attempt, ctx.token, os.getpid(), repr(time.monotonic()), word)
+        self.append(kind, " ".join(map(str, words)).strip())
+
+    def append(self, kind: str, line: str, *, sync: bool = False) -> None:
+        """Add a line; `sync`: it is on the disk when this returns."""
+        file = os.open(self.folder / kind, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(file, line.encode() + b"\n")
+            if sync:
+                os.fsync(file)
+        finally:
+            os.close(file)
+
+    def lines(self, kind: str) -> list[Line]:
+        """What was written so far; a line that is not yet whole does not count."""
+        return [_parse(line) for line in self.raw(kind)]
+
+    def raw(self, kind: str) -> list[str]:
+        """The lines as they are."""
+        try:
+            text = (self.folder / kind).read_text()
+        except FileNotFoundError:
+            return []
+        return text[: text.rfind("\n") + 1].splitlines()
+
+    def raise_flag(self, name: str) -> None:
+        """Let handlers that wait for this go on."""
+        (self.folder / name).touch()
+
+    def lower_flag(self, name: str) -> None:
+        """Let them wait again."""
+        (self.folder / name).unlink(missing_ok=True)
+
+    def flag(self, name: str) -> bool:
+        """Whether the flag is up."""
+        return (self.folder / name).exists()
+
+
+def _parse(line: str) -> Line:
+    run, attempt, token, pid, at, *word = line.split(" ", 5)
+    return Line(run, int(attempt), int(token), int(pid), float(at), *word)
+
+
+def define_jobs(app: Windlass, witness: Witness, only: list[str] | None = None) -> None:
+    """Define the jobs, or some of them."""
+    for handler, options in _handlers(app, witness):
+        if only is None or handler.__name__ in only:
+            app.job(**options)(handler)
+
+
+def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]]]:
+    async def load(ctx: Context, n: int, ms: int) -> int:
+        """The usual: some work, one effect."""
+        witness.write("starts", ctx)
+        await asyncio.sleep(ms / 1000)
+        witness.write("effects", ctx)
+        return n
+
+    def block(ctx: SyncContext, n: int, ms: int) -> int:
+        """As `load`, in a thread."""
+        witness.write("starts", ctx)
+        time.sleep(ms / 1000)
+        witness.write("effects", ctx)
+        return n
+
+    async def gear(ctx: Context, n: int) -> int:
+        """Quick, until the flag `slow` is up."""
+        witness.write("starts", ctx)
+        if witness.flag("slow"):
+            await asyncio.sleep(0.5)
+        witness.write("effects", ctx)
+        return n
+
+    async def hold(ctx: Context, n: int = 0) -> str:
+        """Runs until the flag `release` is up; says so when it is told to end."""
+        witness.write("starts", ctx)
+        try:
+            while not witness.flag("release"):  # noqa: ASYNC110 - another process raises it
+                await asyncio.sleep(_LOOK)
+        except asyncio.CancelledError:
+            witness.write("told", ctx, "canceled")
+            raise
+        witness.write("effects", ctx)
+        return "held"
+
+    def patient(ctx: SyncContext) -> str:
+        """The first attempt waits to be told that its lease is lost."""
+        witness.write("starts", ctx)
+        while ctx.attempt == 1:
+            if ctx.canceled:
+                witness.write("told", ctx, "canceled")
+                return "told"
+            time.sleep(_LOOK)
+        witness.write("effects", ctx)
+        return "fresh"
+
+    def zombie(ctx: SyncContext) -> str:
+        """The first attempt is stopped, and on waking tries everything; the second one waits."""
+        witness.write("effects", ctx)
+        witness.write("starts", ctx)
+        if ctx.attempt == 1:
+            _wait_to_be_stopped()
+            _try_everything(app, witness, ctx)
+            return "zombie"
+        while not witness.flag("release"):
+            time.sleep(_LOOK)
+        return "fresh"
+
+    def doomed(ctx: SyncContext, n: int) -> int:
+        """The first attempt has its effect, and dies before it can say so."""
+        witness.write("starts", ctx)
+        witness.write("effects", ctx)
+        if ctx.attempt == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n
+
+    def last(ctx: SyncContext) -> str:
+        """The first attempt raises `armed` on its way out: what follows is the end of it."""
+        witness.write("starts", ctx)
+        if ctx.attempt == 1:
+            witness.write("effects", ctx)
+            witness.raise_flag("armed")
+            return "first"
+        while not witness.flag("release"):
+            time.sleep(_LOOK)
+        witness.write("effects", ctx)
+        return "second"
+
+    # What is tested here is what becomes of attempts that do not fail.
+    plain: dict[str, Any] = {"max_attempts": 1}
+    return [
+        (load, plain),
+        (block, plain),
+        (gear, plain),
+        (hold, plain),
+        (patient, plain),
+        (zombie, plain),
+        (doomed, plain),
+        (last, plain),
+    ]
+
+
+def _wait_to_be_stopped() -> None:
+    before = time.monotonic()
+    while True:
+        time.sleep(_LOOK)
+        now = time.monotonic()
+        if now - before > _STOPPED:
+            return
+        before = now
+
+
+def _try_everything(app: Windlass, witness: Witness, ctx: SyncContext) -> None:
+    """Whatever a worker may record, under a lease that is another's by now."""
+    try:
+        ctx.progress(0.5, "half way")
+        witness.write("tried", ctx, "progress recorded")
+    except LeaseLost:
+        witness.write("tried", ctx, "progress refused")
+    for outcome in Outcome:
+        end = Finish(tenant=ctx.tenant, id=ctx.run_id, token=ctx.token, outcome=outcome)
+        reply = app.store.run(app.store.operations.cycle("zombie", 0, [end], None))
+        word = "refused" if reply.lost else "recorded"
+        witness.write("tried", ctx, f"{outcome} {word}")

@@ -1,0 +1,81 @@
+"""A worker process of the fault tests: `python -m tests.faults.programs.worker CONFIG`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.faults.programs.jobs import Witness, define_jobs
+from windlass import Windlass
+
+
+class Config(msgspec.Struct, kw_only=True):
+    """What the process is told, as JSON."""
+
+    url: str
+    folder: str
+    settings: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    jobs: list[str] | None = None
+    stop_in_commit: str | None = None  # "before" or "after" the commit that follows `armed`
+
+
+async def work(app: Windlass, options: dict[str, Any]) -> None:
+    """Work until SIGTERM."""
+    worker = app.worker(**options)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    try:
+        await worker.run()
+    finally:
+        await app.aclose()
+
+
+def stop_in_commit(witness: Witness, when: str) -> None:
+    """Stop this process in a commit of its writer thread, once the flag `armed` is up."""
+    import apsw
+
+    def stop() -> None:
+        writing = threading.current_thread().name == "windlass-sqlite-writer"
+        if writing and witness.flag("armed"):
+            witness.lower_flag("armed")
+            witness.append("stopped", str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def before() -> bool:
+        stop()
+        return False  # true would undo the transaction
+
+    def after(connection: apsw.Connection, database: str, pages: int) -> int:
+        stop()
+        return apsw.SQLITE_OK
+
+    def hook(connection: apsw.Connection) -> None:
+        if when == "before":
+            connection.set_commit_hook(before)
+        else:
+            connection.set_wal_hook(after)
+
+    apsw.connection_hooks.append(hook)
+
+
+def main(config: Config) -> None:
+    """Run one worker."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    witness = Witness(Path(config.folder))
+    if config.stop_in_commit is not None:
+        stop_in_commit(witness, config.stop_in_commit)
+    app = Windlass(config.url, **config.settings)
+    define_jobs(app, witness, config.jobs)
+    asyncio.run(work(app, config.options))
+
+
+if __name__ == "__main__":
+    main(msgspec.json.decode(sys.argv[1], type=Config))

@@ -1,0 +1,128 @@
+"""Processes that are killed: workers in the midst of handlers, clients in the midst of calls."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from collections.abc import Iterable
+from datetime import timedelta
+
+import pytest
+
+from tests.faults.harness import LEASE, SLACK, SWEEP, Fleet, Process, Stage, eventually, rest
+
+SQUAD = 3
+
+
+def test_runs_of_killed_workers_are_recovered_within_a_lease_and_a_sweep(
+    stage: Stage, fleet: Fleet
+) -> None:
+    """F01, the short form."""
+    kill_workers(stage, fleet, runs=150, blows=5)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(120)
+def test_workers_that_are_killed_all_the_time_lose_nothing(stage: Stage, fleet: Fleet) -> None:
+    """F01, the long form."""
+    kill_workers(stage, fleet, runs=600, blows=20)
+
+
+def kill_workers(stage: Stage, fleet: Fleet, *, runs: int, blows: int) -> None:
+    acked = [run.id for run in stage.load(runs // 2)]
+    acked += [run.id for run in stage.load(runs // 2, job="block")]
+    squad = [fleet.worker() for _ in range(SQUAD)]
+    fleet.await_workers(*squad)
+    for blow in range(blows):
+        victim = squad[blow * 7 % SQUAD]
+        wait_until_busy(stage, victim)
+        victim.kill()
+        squad[squad.index(victim)] = fleet.worker()
+        rest(0.4)
+    stage.quiet()
+    stage.check(acked=acked)
+    assert_recovered_in_time(stage, fleet.processes)
+
+
+def wait_until_busy(stage: Stage, worker: Process) -> None:
+    """Wait until a worker has begun something that it has not ended; it may have no more to do."""
+
+    def busy() -> bool:
+        ended = {(line.run, line.attempt) for line in stage.witness.lines("effects")}
+        return not stage.live() or any(
+            line.pid == worker.pid and (line.run, line.attempt) not in ended
+            for line in stage.witness.lines("starts")
+        )
+
+    eventually(busy, what=f"worker {worker.pid} is at work")
+
+
+def assert_recovered_in_time(stage: Stage, processes: Iterable[Process]) -> None:
+    """The leases of every killed worker were taken within lease + sweep of its death."""
+    crashed = stage.rows("attempts", outcome="crashed")
+    assert crashed, "nobody was killed at work: the test tests nothing"
+    deaths = {process.pid: process.killed_at for process in processes}
+    limit = timedelta(seconds=LEASE + SWEEP + SLACK)
+    for attempt in crashed:
+        died = deaths[pid_of(attempt["worker"])]
+        assert died is not None, f"{attempt['worker']} was not killed"
+        assert attempt["finished_at"] - died <= limit
+
+
+def pid_of(worker: str) -> int:
+    """The process id in a worker's name."""
+    return int(worker.rsplit(":", 2)[1])
+
+
+def test_no_acknowledged_run_is_lost_when_everything_is_killed(stage: Stage, fleet: Fleet) -> None:
+    """F02: clients and workers are all killed, five times, in the midst of a stream."""
+    for first in itertools.islice(itertools.count(0, 1_000_000), 5):
+        before = len(stage.witness.raw("acks"))
+        crowd = [fleet.client(first=first, ms=1), fleet.worker()]
+        eventually(
+            lambda before=before: len(stage.witness.raw("acks")) >= before + 20,  # type: ignore[misc]
+            what="some more runs are acknowledged",
+        )
+        for process in crowd:
+            process.signal(signal.SIGKILL)
+        for process in crowd:
+            process.kill()
+    fleet.worker()
+    stage.quiet()
+
+    acked = stage.acked()
+    stage.check(acked=acked.values())
+    asked = [int(n) for n in stage.witness.raw("asked")]
+    made = [run_number(row["input"]) for row in stage.rows("runs")]
+    assert len(acked) >= 100
+    assert len(made) == len(set(made)), "a call made two runs"
+    assert set(made) <= set(asked)
+
+
+def run_number(document: object) -> int:
+    """The argument `n` of a run: JSON is text in one store and a value in the other."""
+    import msgspec
+
+    value = msgspec.json.decode(document) if isinstance(document, str) else document
+    assert isinstance(value, dict)
+    return int(value["n"])
+
+
+def test_an_effect_whose_worker_dies_before_it_says_so_happens_again(
+    stage: Stage, fleet: Fleet
+) -> None:
+    """F08: effects happen at least once, success is recorded once."""
+    good = stage.load(20)
+    doomed = stage.app.enqueue("doomed", {"n": 7})
+    first = fleet.worker()
+    assert first.wait(within=10) == -signal.SIGKILL
+    fleet.worker()
+    stage.quiet()
+
+    stage.check(acked=[doomed.id, *(run.id for run in good)])
+    effects = [line for line in stage.witness.lines("effects") if line.run == doomed.id]
+    assert [(line.attempt, line.token) for line in effects] == [(1, 1), (2, 2)]
+    found = stage.app.get(doomed.id)
+    assert (found.result, found.crash_count) == (7, 1)
+    outcomes = [row["outcome"] for row in stage.rows("attempts", run=doomed.id)]
+    assert sorted(outcomes) == ["crashed", "succeeded"]

@@ -1,0 +1,109 @@
+"""Clients that are killed, or whose reply is lost: a repeated enqueue makes no second run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.faults.harness import Fleet, Stage, eventually, through
+from tests.faults.programs.jobs import define_jobs
+from tests.faults.proxy import Fault, Proxy
+from windlass import Windlass
+
+ARGUMENTS = {"n": 1, "ms": 1}
+
+
+@pytest.fixture
+def remote(postgres_stage: Stage, proxy: Proxy) -> Iterator[Windlass]:
+    """An application whose way to the database can be disturbed."""
+    app = Windlass(through(proxy, postgres_stage.url), **postgres_stage.settings)
+    define_jobs(app, postgres_stage.witness)
+    app.enqueue("load", ARGUMENTS)  # connected, its schema looked at
+    yield app
+    app.close()
+
+
+@pytest.mark.parametrize("fault", [Fault.LOSE_REPLY, Fault.LOSE_REQUEST], ids=lambda f: f.name)
+@pytest.mark.parametrize("options", [{}, {"key": "once"}], ids=["id", "key"])
+def test_an_enqueue_that_breaks_off_is_repeated_and_makes_one_run(
+    postgres_stage: Stage, proxy: Proxy, remote: Windlass, fault: Fault, options: dict[str, str]
+) -> None:
+    """F03: neither the caller nor the store can tell a lost request from a lost reply."""
+    rule = proxy.expect(fault, "windlass.enqueue", times=3)
+    before = len(postgres_stage.rows("runs"))
+
+    run = remote.enqueue("load", ARGUMENTS, **options)  # type: ignore[arg-type]
+
+    assert rule.times == 0, "the fault did not happen"
+    assert len(postgres_stage.rows("runs")) == before + 1
+    assert postgres_stage.rows("runs", id=run.id)
+    assert len(postgres_stage.rows("events", subject=run.id)) == 1
+    postgres_stage.check(settled=False)
+
+
+async def test_a_group_of_enqueues_that_breaks_off_makes_one_run_each(
+    postgres_stage: Stage, proxy: Proxy, remote: Windlass
+) -> None:
+    """F03, through the async face, many in one transaction."""
+    rule = proxy.expect(Fault.LOSE_REPLY, "windlass.enqueue", times=2)
+    before = len(postgres_stage.rows("runs"))
+
+    requests = [remote.jobs["load"].request(n=n, ms=1) for n in range(50)]
+    runs = await remote.aenqueue_many(requests)
+    await remote.aclose()
+
+    assert rule.times == 0, "the fault did not happen"
+    assert len({run.id for run in runs}) == 50
+    assert len(postgres_stage.rows("runs")) == before + 50
+    postgres_stage.check(acked=[run.id for run in runs], settled=False)
+
+
+def test_a_client_that_dies_before_the_reply_may_repeat_the_key(
+    postgres_stage: Stage, proxy: Proxy, fleet: Fleet
+) -> None:
+    """F03: the run exists, nobody was told; the same key answers with it, five times."""
+    rule = proxy.expect(Fault.HOLD_REPLY, "windlass.enqueue", "key-0")
+    client = fleet.client(url=through(proxy, postgres_stage.url), by="key", count=1)
+    assert rule.struck.wait(10), "the enqueue was never sent"
+    client.kill()
+
+    (row,) = postgres_stage.rows("runs")
+    for _ in range(5):
+        again = postgres_stage.app.enqueue("load", {"n": 0, "ms": 20}, key="key-0")
+        assert again.id == row["id"]
+    assert len(postgres_stage.rows("runs")) == 1
+    assert postgres_stage.acked() == {}
+
+
+def test_streams_that_are_killed_and_begun_again_make_each_run_once(
+    stage: Stage, fleet: Fleet
+) -> None:
+    """F03: clients are killed in the midst of calls; the next ones repeat all of them."""
+    streams: list[dict[str, Any]] = [{"by": "key", "first": 0}, {"by": "id", "first": 1_000_000}]
+    for _ in range(2):
+        before = len(stage.witness.raw("acks"))
+        clients = [fleet.client(**stream) for stream in streams]
+        eventually(
+            lambda before=before: len(stage.witness.raw("acks")) > before + 40,  # type: ignore[misc]
+            what="some runs are acknowledged",
+        )
+        for client in clients:
+            client.kill()
+    asked = {int(n) for n in stage.witness.raw("asked")}
+    counts = [sum(n - stream["first"] in range(1_000_000) for n in asked) for stream in streams]
+    last = [fleet.client(**s, count=count) for s, count in zip(streams, counts, strict=True)]
+    assert [client.wait(within=15) for client in last] == [0, 0]
+
+    answers = defaultdict(set)
+    for line in stage.witness.raw("acks"):
+        n, run = line.split()
+        answers[int(n)].add(run)
+    assert {len(runs) for runs in answers.values()} == {1}, "a repetition got another answer"
+    assert set(answers) == asked
+    made = {row["id"] for row in stage.rows("runs")}
+    assert made == set().union(*answers.values())
+    assert len(made) == len(asked)
+    stage.check(acked=made, settled=False)
