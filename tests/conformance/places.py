@@ -83,7 +83,15 @@ class Kind:
     capabilities: frozenset[str]
 
 
-SQLITE = Kind("sqlite", frozenset({"opens_on_first_use"}))
+SQLITE = Kind(
+    "sqlite",
+    frozenset(
+        {
+            "in_process",  # a call is cheap: there is no server
+            "migrates_itself",  # a store without a schema makes its own
+        }
+    ),
+)
 POSTGRES = Kind(
     "postgres",
     frozenset(

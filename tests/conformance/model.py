@@ -1,0 +1,171 @@
+"""The store as a few dictionaries: the oracle of the rule machine.
+
+It follows `domain.states` alone, knows nothing of tables, and is written to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from windlass.domain.outcome import Outcome
+from windlass.domain.states import Failure, Intent, Status, Verb, advance, under_intent
+
+VERBS = {
+    Outcome.SUCCEEDED: Verb.SUCCEED,
+    Outcome.RETRY: Verb.BACKOFF,
+    Outcome.FAILED: Verb.FAIL,
+    Outcome.SNOOZED: Verb.SNOOZE,
+    Outcome.CANCELED: Verb.STOP,
+    Outcome.RELEASED: Verb.RELEASE,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelRun:
+    """One run."""
+
+    id: str
+    priority: int
+    status: Status
+    ready_at: datetime
+    due_at: datetime | None = None
+    expires_at: datetime | None = None
+    attempt: int = 0
+    failures: int = 0
+    crash_count: int = 0
+    token: int = 0
+    seq: int = 1
+    worker: str | None = None
+    claim_no: int = 0
+    intent: Intent | None = None
+    failure: Failure | None = None
+
+    def move(self, verb: Verb) -> Status:
+        """Apply a verb, with the event that tells of it."""
+        self.status = advance(self.status, under_intent(verb, self.intent))
+        self.seq += 1
+        if self.status is not Status.RUNNING:
+            self.intent = None
+        if self.status is Status.FAILED and verb in (Verb.EXPIRE, Verb.CRASH):
+            self.failure = Failure.EXPIRED if verb is Verb.EXPIRE else Failure.CRASHED
+        return self.status
+
+
+@dataclass(slots=True)
+class Model:
+    """All runs, the keys that name some of them, and the workers."""
+
+    runs: dict[str, ModelRun] = field(default_factory=dict)
+    keys: dict[str, tuple[str, object, datetime | None]] = field(default_factory=dict)
+    workers: dict[str, datetime] = field(default_factory=dict)
+
+    def owner(self, key: str, now: datetime) -> tuple[str, object] | None:
+        """The run that a key names, and its input, while the key holds."""
+        found = self.keys.get(key)
+        if found is None or (found[2] is not None and found[2] <= now):
+            return None
+        return found[0], found[1]
+
+    def alive(self, worker: str, now: datetime) -> bool:
+        """Whether a worker may claim."""
+        return worker in self.workers and self.workers[worker] > now
+
+    def claim(self, worker: str, number: int, limit: int, now: datetime) -> Sequence[ModelRun]:
+        """Lease the most urgent runs to a worker."""
+        ready = [
+            run
+            for run in self.runs.values()
+            if run.status is Status.QUEUED and (run.expires_at is None or run.expires_at > now)
+        ]
+        ready.sort(key=lambda run: (-run.priority, run.ready_at, run.id))
+        for run in ready[:limit]:
+            run.move(Verb.CLAIM)
+            run.attempt += 1
+            run.token += 1
+            run.worker, run.claim_no = worker, number
+        return ready[:limit]
+
+    def finish(
+        self, ident: str, token: int, outcome: Outcome, due: datetime | None, now: datetime
+    ) -> bool:
+        """End an attempt; false: the lease is not held under this token."""
+        run = self.runs.get(ident)
+        if run is None or run.status is not Status.RUNNING or run.token != token:
+            return False
+        run.failures += outcome in (Outcome.RETRY, Outcome.FAILED)
+        status = run.move(VERBS[outcome])
+        if status is Status.SCHEDULED:
+            run.due_at = due
+            if due is None:
+                run.status, run.ready_at = Status.QUEUED, now
+        elif status is Status.QUEUED:
+            run.ready_at = now
+        elif status is Status.FAILED:
+            run.failure = Failure.FATAL
+        return True
+
+    def give_back(self, runs: Sequence[ModelRun], now: datetime) -> int:
+        """Take leases from a worker that lives."""
+        for run in runs:
+            if run.move(Verb.RELEASE) is Status.QUEUED:
+                run.ready_at = now
+        return len(runs)
+
+    def held_by(self, worker: str) -> Sequence[ModelRun]:
+        """The runs that a worker holds."""
+        return [
+            run
+            for run in self.runs.values()
+            if run.status is Status.RUNNING and run.worker == worker
+        ]
+
+    def expire(self, now: datetime) -> int:
+        """End what waited too long."""
+        late = [
+            run
+            for run in self.runs.values()
+            if run.status in (Status.SCHEDULED, Status.QUEUED)
+            and run.expires_at is not None
+            and run.expires_at <= now
+        ]
+        for run in late:
+            run.move(Verb.EXPIRE)
+        return len(late)
+
+    def dispatch(self, now: datetime) -> set[str]:
+        """Make ready what is due."""
+        due = [
+            run
+            for run in self.runs.values()
+            if run.status is Status.SCHEDULED and run.due_at is not None and run.due_at <= now
+        ]
+        for run in due:
+            run.move(Verb.DUE)
+            run.ready_at = now
+        return {run.id for run in due}
+
+    def reap(self, max_crashes: int, now: datetime) -> tuple[int, int]:
+        """Take the runs of dead workers back; how many go on, and how many crashed too often."""
+        dead = {worker for worker, until in self.workers.items() if until <= now}
+        back = crashed = 0
+        for run in self.runs.values():
+            if run.status is not Status.RUNNING or run.worker not in dead:
+                continue
+            run.crash_count += 1
+            status = run.move(Verb.CRASH if run.crash_count >= max_crashes else Verb.REAP)
+            if status is Status.QUEUED:
+                run.ready_at = now
+            back += status is Status.QUEUED
+            crashed += status is Status.FAILED
+        for worker in dead:
+            del self.workers[worker]
+        return back, crashed
+
+    def retry(self, run: ModelRun, now: datetime) -> None:
+        """Reopen a run that ended."""
+        run.move(Verb.RETRY)
+        run.failures = run.crash_count = 0
+        run.failure = run.expires_at = None
+        run.ready_at = now

@@ -1,0 +1,133 @@
+"""Every status and every verb: the store does what `domain.states` says, or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tests.conformance.history import History, violations
+from tests.conformance.kit import LEASE, Driver, reachable
+from windlass.domain.outcome import Outcome
+from windlass.domain.run import Held, RunRef
+from windlass.domain.states import TRANSITIONS, Intent, Status, Verb, advance, under_intent
+from windlass.errors import IllegalTransition
+
+LONG = 1_000.0  # seconds after which a run is due, expired, and its worker dead
+
+
+def _end(outcome: Outcome) -> Callable[[Driver, RunRef], object]:
+    """The end of an attempt under the last token that the run had."""
+
+    def apply(steer: Driver, run: RunRef) -> object:
+        token = steer.get(run).token
+        return steer.finish(Held(run.tenant, run.id, token), outcome)
+
+    return apply
+
+
+def _sweep(**what: bool | int) -> Callable[[Driver, RunRef], object]:
+    """The services, when enough time has passed for all of them."""
+
+    def apply(steer: Driver, run: RunRef) -> object:
+        steer.advance(LONG)
+        return steer.sweep(**what)  # type: ignore[arg-type]
+
+    return apply
+
+
+def _claim(steer: Driver, run: RunRef) -> object:
+    steer.register("claimer")
+    return steer.claim(worker="claimer")
+
+
+OPERATIONS: Mapping[Verb, Callable[[Driver, RunRef], object]] = {
+    Verb.DUE: _sweep(dispatch=True),
+    Verb.CLAIM: _claim,
+    Verb.SUCCEED: _end(Outcome.SUCCEEDED),
+    Verb.FAIL: _end(Outcome.FAILED),
+    Verb.BACKOFF: _end(Outcome.RETRY),
+    Verb.SNOOZE: _end(Outcome.SNOOZED),
+    Verb.RELEASE: _end(Outcome.RELEASED),
+    Verb.STOP: _end(Outcome.CANCELED),
+    Verb.REAP: _sweep(reap=True),
+    Verb.CRASH: _sweep(reap=True, max_crashes=1),
+    Verb.CANCEL: lambda steer, run: steer.cancel(run),
+    Verb.EXPIRE: _sweep(expire=True),
+    Verb.RETRY: lambda steer, run: steer.retry(run),
+}
+
+# Verbs of an operator, who is told no; what finds nothing to do stays silent.
+ASKED = (Verb.CANCEL, Verb.RETRY)
+
+
+def test_every_verb_and_every_status_is_tried() -> None:
+    assert set(OPERATIONS) == set(Verb)
+    assert set(reachable()) == {status for status, verbs in TRANSITIONS.items() if verbs}
+
+
+@pytest.mark.parametrize("verb", list(Verb))
+@pytest.mark.parametrize("status", reachable())
+def test_a_verb_leads_where_the_table_says(steer: Driver, status: Status, verb: Verb) -> None:
+    # Everything that waits may expire, but not before it is swept.
+    run = steer.bring(status, expires_in=LONG if verb is Verb.EXPIRE else None)
+    before = steer.get(run)
+    try:
+        expected = advance(status, verb, run=run.id)
+    except IllegalTransition as refusal:
+        _assert_refused(steer, run, verb, refusal)
+        return
+
+    OPERATIONS[verb](steer, run)
+
+    after = steer.get(run)
+    assert after.status is expected
+    assert len(steer.trail(run)) == len(steer.tables.rows("events"))
+    assert after.updated_at == steer.now
+    assert after.token == before.token + (verb is Verb.CLAIM)
+    assert violations(History.read(steer.tables)) == []
+
+
+def _assert_refused(steer: Driver, run: RunRef, verb: Verb, refusal: IllegalTransition) -> None:
+    before, trail = steer.get(run), steer.trail(run)
+    already = verb is Verb.CANCEL and before.status is Status.CANCELED
+    if verb in ASKED and not already:
+        with pytest.raises(IllegalTransition) as caught:
+            OPERATIONS[verb](steer, run)
+        assert caught.value.args == refusal.args
+    else:
+        OPERATIONS[verb](steer, run)
+    assert steer.get(run) == before
+    assert steer.trail(run) == trail
+    assert violations(History.read(steer.tables)) == []
+
+
+@pytest.mark.parametrize("verb", [verb for verb in Verb if verb in TRANSITIONS[Status.RUNNING]])
+def test_a_verb_under_a_cancel_leads_where_the_table_says(steer: Driver, verb: Verb) -> None:
+    run = steer.bring(Status.RUNNING)
+    steer.cancel(run)
+    expected = advance(Status.RUNNING, under_intent(verb, Intent.CANCEL))
+
+    OPERATIONS[verb](steer, run)
+
+    assert steer.get(run).status is expected
+    assert violations(History.read(steer.tables)) == []
+
+
+@pytest.mark.parametrize("status", [status for status in reachable() if status.finished])
+def test_a_stale_run_may_be_reopened(steer: Driver, status: Status) -> None:
+    run = steer.bring(status)
+    steer.tables.mark_stale(run, steer.now)
+
+    assert steer.retry(run).status is advance(status, Verb.RETRY, stale=True)
+    assert steer.get(run).stale_at is None
+
+
+@pytest.mark.parametrize("status", reachable())
+def test_time_alone_changes_nothing(steer: Driver, status: Status) -> None:
+    run = steer.bring(status, expires_in=1.0)
+    before = steer.get(run)
+
+    steer.advance(100 * LEASE)
+
+    assert steer.get(run) == before
