@@ -289,7 +289,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     """What is left to do for some queues and jobs."""
 
-    ready: int
+    ready: int  # what is due included, though no dispatcher has moved it yet
     running: int
     retrying: int
     scheduled: int  # dated into the future: delayed or snoozed

@@ -94,10 +94,13 @@ def list_events(tx: Transaction, run: RunRef, after: int, limit: int) -> Sequenc
 
 def backlog(tx: Transaction, queues: Sequence[str] | None, jobs: Sequence[str] | None) -> Backlog:
     """Return what is left to do, over all tenants; each count ends at MOST_COUNTED."""
-    row = tx.fetch_one(
-        "backlog",
-        {"queues": to_json_or_none(queues), "jobs": to_json_or_none(jobs), "most": MOST_COUNTED},
-    )
+    bindings = {
+        "queues": to_json_or_none(queues),
+        "jobs": to_json_or_none(jobs),
+        "now": tx.now,
+        "most": MOST_COUNTED,
+    }
+    row = tx.fetch_one("backlog", bindings)
     ready, running, retrying, scheduled, oldest = row or (0, 0, 0, 0, None)
     return Backlog(
         ready=ready,

@@ -112,7 +112,8 @@ select hex(g.id)
 
 -- name: backlog
 -- Each count stops at :most, so that the answer costs the same whatever the backlog.
-select ready.n, leases.n, timers.backoff, timers.others, ready.oldest
+-- What is due counts as ready: a dispatcher moves it any moment now.
+select ready.n + timers.due, leases.n, timers.backoff, timers.others, ready.oldest
   from (select count(*) as n, min(ready_at) as oldest
           from (select p.ready_at from ready p
                  where (:queues is null or p.queue in (select value from json_each(:queues)))
@@ -124,8 +125,9 @@ select ready.n, leases.n, timers.backoff, timers.others, ready.oldest
                    and (:jobs is null or p.job in (select value from json_each(:jobs)))
                  limit :most)) leases,
        (select count(*) filter (where why = 'backoff') as backoff,
-               count(*) filter (where why <> 'backoff') as others
-          from (select p.why from timers p
+               count(*) filter (where why <> 'backoff' and due_at <= :now) as due,
+               count(*) filter (where why <> 'backoff' and due_at > :now) as others
+          from (select p.why, p.due_at from timers p
                  where (:queues is null or p.queue in (select value from json_each(:queues)))
                    and (:jobs is null or p.job in (select value from json_each(:jobs)))
                  limit :most)) timers
