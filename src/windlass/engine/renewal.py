@@ -63,6 +63,10 @@ class Renewal:
         self._stopped.set()
         self._now.set()
 
+    def join(self, timeout: float) -> None:
+        """Wait for a renewal on its way, at most so many seconds."""
+        self._thread.join(timeout)
+
     def _run(self) -> None:
         wait = self._every
         while True:

@@ -295,14 +295,17 @@ class Worker:
 
     async def _last_words(self) -> None:
         """Record what can be recorded; what cannot is left to the reaper."""
+        patience = max(2.0, self._options.lease / 3)
         try:
-            async with asyncio.timeout(max(2.0, self._options.lease / 3)):
+            async with asyncio.timeout(patience):
                 await self._pump.flushed()
                 await self._store.arun(self._store.operations.retire(self.id))
         except (TimeoutError, StoreUnavailable):
             log.warning("leases left to run out", extra={"worker": self.id})
         if self._renewal is not None:
             self._renewal.stop()
+            # The store may be closed as soon as we are gone.
+            await asyncio.to_thread(self._renewal.join, patience)
 
     # -- traffic --------------------------------------------------------------------------
 
