@@ -205,6 +205,7 @@ class Pump:
             self._forgotten(Held(finish.tenant, finish.id, finish.token))
         if reply.refused:
             self._refused()
+            self._rest()
         elif trip.lane is not None and trip.want is not None:
             now = asyncio.get_running_loop().time()
             trip.lane.answered(reply, trip.want.limit, trip.reach, now)

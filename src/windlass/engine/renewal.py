@@ -74,7 +74,8 @@ class Renewal:
             self._now.clear()
             if self._stopped.is_set():
                 return
-            wait = self._every if self._renew() else self._every / 4
+            # An answer that took long leaves the lease in doubt, as none does.
+            wait = self._every if self._renew() and self.safe else self._every / 4
 
     def _renew(self) -> bool:
         settled, held = self._holdings.snapshot()

@@ -9,9 +9,10 @@ Every worker has one; none is special, and any number may run at once: each skip
 has locked, and a run moves once whoever moves it. It sleeps until the next timer is due, at most
 `poll` seconds, so an idle process asks about once a second.
 
-An outage of the database is not a crash of the workers. After an outage, or a stretch in which
-this process itself did not run (a suspended machine), nothing is reaped for two thirds of a
-lease: time for the others to renew. The store does the same after its own start.
+An outage of the database is not a crash of the workers. Once an outage is over, or a stretch in
+which this process itself did not run (a suspended machine), nothing is reaped for two thirds of a
+lease: time for the others to renew. A sweep that had to wait for long counts as an outage. The
+store does the same after its own start, and in a call that comes late.
 """
 
 from collections.abc import Callable
@@ -57,20 +58,20 @@ class Sweeper(Service):
         self._moved = moved
         self._last = sources.clock.monotonic()
         self._next_reap = 0.0
+        self._blind = False  # the last sweep failed
         self._next_resend = 0.0
         self.sweeps = 0
 
     def failed(self, error: Exception) -> None:
         """An outage of ours may have been everybody's."""
-        self._next_reap = self._sources.clock.monotonic() + self._grace
+        self._blind = True
 
     async def work(self) -> float:
         """Sweep once; sleep until the next timer is due."""
-        now = self._sources.clock.monotonic()
-        if now - self._last > self._grace:
-            self._next_reap = now + self._grace
-        self._last = now
-        clean_up = now >= self._next_reap
+        began = self._sources.clock.monotonic()
+        if began - self._last > self._grace + self._poll:
+            self._blind = True
+        clean_up = not self._blind and began >= self._next_reap
         reply = await self._store.arun(
             self._store.operations.sweep(
                 dispatch=self._dispatch,
@@ -82,7 +83,10 @@ class Sweeper(Service):
             )
         )
         self._last = self._sources.clock.monotonic()
-        if clean_up:
+        if self._blind or self._last - began > self._grace / 2:
+            self._next_reap = self._last + self._grace
+            self._blind = False
+        elif clean_up:
             self._next_reap = self._last + self._sweep
         self.sweeps += 1
         await self._tell(reply)

@@ -102,7 +102,7 @@ class Worker:
             list(self._lanes.values()),
             arrived=self._arrived,
             forgotten=self._forgotten,
-            refused=self._reborn,
+            refused=self._overdue,
             requeued=self._requeued,
             may_claim=self._may_claim,
             ended=self._ended,
@@ -356,6 +356,11 @@ class Worker:
             self._seats.order(order)
         self._seats.fill()
         self._pump.nudge()
+
+    def _overdue(self) -> None:
+        """Our time has run out: a renewal tells whether our runs are still ours."""
+        if self._renewal is not None:
+            self._renewal.hurry()
 
     def _reborn(self) -> None:
         """Dead to the store: drop everything and register under a new name."""

@@ -152,8 +152,10 @@ class Operations(Protocol):
         reap: the leases of workers whose ``alive_until`` passed, and leases without a
         worker, go back to their queue with crash_count + 1 (``run.crashed``); at
         ``max_crashes`` they end failed/crashed; under a cancel intent, canceled.
-        At most ``limit`` runs each. A database server that started less than ``grace``
-        seconds ago reaps nothing: its workers could not renew while it was down.
+        At most ``limit`` runs each.
+        grace: nothing is reaped where workers may not have been able to renew, that is by
+        a database server that started less than ``grace`` seconds ago, and by a call that
+        comes more than half as late: it waited for a lock, or for the server to come back.
         """
         ...
 

@@ -28,10 +28,11 @@ class Config(msgspec.Struct, kw_only=True):
     stop_in_commit: str | None = None  # "before" or "after" the commit that follows `armed`
 
 
-async def work(app: Windlass, options: dict[str, Any]) -> None:
+async def work(app: Windlass, witness: Witness, options: dict[str, Any]) -> None:
     """Work until SIGTERM."""
     worker = app.worker(**options)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    witness.append("begun", str(os.getpid()))
     try:
         await worker.run()
     finally:
@@ -74,7 +75,7 @@ def main(config: Config) -> None:
         stop_in_commit(witness, config.stop_in_commit)
     app = Windlass(config.url, **config.settings)
     define_jobs(app, witness, config.jobs)
-    asyncio.run(work(app, config.options))
+    asyncio.run(work(app, witness, config.options))
 
 
 if __name__ == "__main__":

@@ -35,10 +35,13 @@ _MOST_TRIES = 100
 class Patience:
     """Judges the errors of one call, and says how long to wait before the next try."""
 
-    def __init__(self, call: Call[object], sources: Sources, limit: float, expected: int) -> None:
+    def __init__(
+        self, call: Call[object], sources: Sources, limit: float, longest: float, expected: int
+    ) -> None:
         self._call = call
         self._sources = sources
         self._deadline = sources.clock.monotonic() + limit
+        self._longest = min(longest, _LONGEST_PAUSE)
         self._pause = _FIRST_PAUSE
         self._tries = 0
         self._expected = expected
@@ -51,7 +54,7 @@ class Patience:
         if not again or late:
             raise self._meaning(error) from error
         pause = self._pause * (0.5 + self._sources.jitter() / 2)
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        self._pause = min(self._pause * 2, self._longest)
         return pause
 
     def _meaning(self, error: psycopg.Error) -> WindlassError:

@@ -159,9 +159,12 @@ class PostgresOperations:
         limit: int,
         grace: float = 0.0,
     ) -> Call[SweepReply]:
-        """Dispatcher, expiry and reaper."""
+        """Dispatcher, expiry and reaper. A reaper that could not reach the server must not be
+        repeated: when it can, the workers have yet to renew."""
         parameters = (dispatch, expire, reap, max_crashes, limit, grace)
-        return self._call("sweep", parameters, lambda rows: _only(rows, SweepReply))
+        return self._call(
+            "sweep", parameters, lambda rows: _only(rows, SweepReply), repeatable=not reap
+        )
 
     def unpublished(self, older_than: float, limit: int) -> Call[Sequence[RunRef]]:
         """Ready runs whose message has to be sent again."""

@@ -63,7 +63,7 @@ class PostgresStore:
 
     def run(self, call: Call[T]) -> T:
         """Run a call, blocking."""
-        patience = Patience(call, self._sources, self._patience, self._expected)
+        patience = self._new_patience(call)
         while True:
             try:
                 with self._sync.connection() as conn:
@@ -75,7 +75,7 @@ class PostgresStore:
 
     async def arun(self, call: Call[T]) -> T:
         """Run a call on the loop."""
-        patience = Patience(call, self._sources, self._patience, self._expected)
+        patience = self._new_patience(call)
         while True:
             try:
                 async with self._async.connection() as conn:
@@ -158,6 +158,11 @@ class PostgresStore:
             raise StoreUnavailable(f"PostgreSQL cannot be reached: {one_line(error)}") from error
         except psycopg.Error as error:
             raise StoreError(f"PostgreSQL refused: {one_line(error)}") from error
+
+    def _new_patience(self, call: Call[T]) -> Patience:
+        # A renewal must come soon after the server does: well within what a call may take.
+        longest = self._target.stall / 2
+        return Patience(call, self._sources, self._patience, longest, self._expected)
 
     def _execute(self, conn: PatientConnection, call: Statement[T]) -> T:
         prepare = True if self._target.prepare else None

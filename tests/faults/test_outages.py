@@ -1,0 +1,284 @@
+"""The store cannot be reached: for one worker, for all, for a moment or for longer than a lease."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.conformance.places import SqlitePlace
+from tests.faults.harness import (
+    LEASE,
+    SLACK,
+    Fleet,
+    Locker,
+    Stage,
+    eventually,
+    make_postgres_stage,
+    proxy_for,
+    rest,
+    through,
+)
+from tests.faults.proxy import Fault, Proxy
+from tests.fixtures.postgres import PostgresServer, prepare_template
+
+FENCE = LEASE * 2 / 3
+# From the moment at which a worker may start a run to the line that the handler writes.
+INSTANT = 0.25
+
+Outage = Callable[[], AbstractContextManager[None]]
+
+
+@pytest.fixture
+def reach(stage: Stage) -> Iterator[tuple[str, Outage]]:
+    """The way of workers to their store, and a way to block it for all of them."""
+    if isinstance(stage.place, SqlitePlace):
+        path = stage.place.path
+        yield stage.url, lambda: locked(path)
+    else:
+        with proxy_for(stage.url) as proxy:
+            yield through(proxy, stage.url), lambda: refused(proxy)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Nobody can write to the file."""
+    locker = Locker(path)
+    yield
+    locker.let_go()
+
+
+@contextmanager
+def refused(proxy: Proxy) -> Iterator[None]:
+    """Nobody can reach the server, which goes on running."""
+    proxy.refuse()
+    yield
+    proxy.accept()
+
+
+def test_an_outage_for_all_is_a_crash_of_nobody(
+    stage: Stage, fleet: Fleet, reach: tuple[str, Outage]
+) -> None:
+    """F23: longer than the lease, so that every worker's time has run out when it is over."""
+    url, outage = reach
+    kept = [stage.app.enqueue("hold", {"n": n}).id for n in range(8)]
+    squad = [fleet.worker(url=url) for _ in range(2)]
+    for run in kept:
+        eventually(lambda run=run: stage.started(run), what="the long runs have begun")  # type: ignore[misc]
+    acked = [run.id for run in stage.load(100)]
+    with outage():
+        rest(1.5 * LEASE)
+    stage.witness.raise_flag("release")
+    stage.quiet()
+
+    stage.check(acked=[*kept, *acked])
+    assert stage.rows("attempts", outcome="crashed") == []
+    assert {row["attempt"] for row in stage.rows("attempts") if row["run"] in kept} == {1}
+    assert stage.witness.lines("told") == []
+    assert all(worker.alive for worker in squad)
+
+
+def test_runs_that_wait_for_a_seat_do_not_start_when_the_lease_is_in_doubt(
+    sqlite_stage: Stage, fleet: Fleet
+) -> None:
+    """F23: a fast worker claims ahead of its seats; what waits there must not outlive the lease."""
+    stage = sqlite_stage
+    assert isinstance(stage.place, SqlitePlace)
+    fleet.ready_worker(concurrency=24)
+    runs = gear_up(stage, 4000)
+    with locked(stage.place.path):
+        cut = time.monotonic()
+        rest(FENCE + INSTANT + 0.5)
+        starts = stage.witness.lines("starts")
+        waiting = {row["id"] for row in stage.rows("leases")} - {line.run for line in starts}
+    stage.witness.lower_flag("slow")
+    stage.quiet()
+
+    assert waiting, "nothing was left to start: the test tests nothing"
+    assert max(line.at for line in starts) <= cut + FENCE + INSTANT
+    stage.check(acked=runs)
+
+
+def gear_up(stage: Stage, count: int) -> list[str]:
+    """Bring workers to a speed at which they claim ahead of their seats, then slow them down."""
+    requests = [stage.app.jobs["gear"].request(n=n) for n in range(count)]
+    runs = [run.id for run in stage.app.enqueue_many(requests)]
+    eventually(lambda: len(stage.witness.raw("effects")) > 1000, what="the workers are fast")
+    stage.witness.raise_flag("slow")
+    return runs
+
+
+def test_a_worker_that_cannot_renew_claims_nothing_more(
+    postgres_stage: Stage, proxy: Proxy, fleet: Fleet
+) -> None:
+    """F23: only the renewals are lost; claims would get through until the lease has run out."""
+    stage = postgres_stage
+    fleet.ready_worker(url=through(proxy, stage.url))
+    acked = [run.id for run in stage.load(600, ms=(20, 40))]
+    eventually(lambda: stage.witness.raw("effects"), what="the worker is at work")
+    proxy.expect(Fault.LOSE_REQUEST, "windlass.renew", times=1_000_000)
+    cut = time.monotonic()
+    rest(FENCE + INSTANT + 1.0)
+    left = stage.live()
+    starts = [line.at for line in stage.witness.lines("starts")]
+
+    proxy.forget()
+
+    assert left, "nothing was left to start: the test tests nothing"
+    assert cut < max(starts) <= cut + FENCE + INSTANT
+    stage.quiet()
+    stage.check(acked=acked)
+
+
+def test_a_worker_in_a_black_hole_fences_itself_and_comes_back(
+    postgres_stage: Stage, proxy: Proxy, fleet: Fleet
+) -> None:
+    """F23: no packet passes for three leases, and nobody is told."""
+    stage = postgres_stage
+    lost = fleet.ready_worker(url=through(proxy, stage.url))
+    held = stage.app.enqueue("hold").id
+    eventually(lambda: stage.started(held), what="the long run has begun")
+    acked = [run.id for run in stage.load(300)]
+    eventually(lambda: len(stage.witness.raw("effects")) > 20, what="the worker is at work")
+    proxy.swallow()
+    cut = time.monotonic()
+    fleet.worker()
+    eventually(lambda: stage.started(held, 2), what="another worker has the long run")
+    stage.witness.raise_flag("release")
+    rest(max(0.0, cut + 3 * LEASE - time.monotonic()))
+    stage.quiet()
+
+    proxy.spit_out()
+    back = time.monotonic()
+
+    eventually(lambda: stage.workers(lost.pid), within=10, what="the lost worker is back")
+    late = [line.at for line in stage.witness.lines("starts") if line.pid == lost.pid]
+    assert max(late) <= cut + FENCE + INSTANT
+    assert lost.alive
+    acked += [run.id for run in stage.load(100)]
+    stage.quiet()
+    assert any(line.at > back for line in stage.witness.lines("starts") if line.pid == lost.pid)
+    stage.check(acked=[held, *acked])
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    """A server of the test's own, durable, to be crashed."""
+    with PostgresServer() as made:
+        prepare_template(made.create_database("faults"))
+        yield made
+
+
+def test_a_server_that_crashes_costs_a_pause_and_nothing_else(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    """F10: down for longer than the lease, twice; clients and workers live through it."""
+    stage = make_postgres_stage(server.dsn("faults"), tmp_path)
+    fleet = Fleet(stage)
+    try:
+        kept = [stage.app.enqueue("hold", {"n": n}).id for n in range(4)]
+        squad = [fleet.worker(), fleet.worker()]
+        client = fleet.client(ms=30)
+        for run in kept:
+            eventually(lambda run=run: stage.started(run), what="the long runs have begun")  # type: ignore[misc]
+        for _ in range(2):
+            await_progress(stage)
+            server.stop("immediate")
+            rest(1.1 * LEASE)
+            server.start()
+            await_progress(stage, within=10)
+        client.kill()
+        stage.witness.raise_flag("release")
+        stage.quiet()
+        stage.check(acked=[*stage.acked().values(), *kept])
+        assert stage.rows("attempts", outcome="crashed") == []
+        assert all(worker.alive for worker in squad)
+        assert "Traceback" not in client.log()
+    finally:
+        fleet.close()
+        stage.close()
+
+
+def await_progress(stage: Stage, within: float = 10.0) -> None:
+    """Wait until something more is acknowledged, and something more is done."""
+    for kind in ("acks", "effects"):
+        before = len(stage.witness.raw(kind))
+        eventually(
+            lambda kind=kind, before=before: len(stage.witness.raw(kind)) > before + 5,  # type: ignore[misc]
+            within=within,
+            what=f"more {kind}",
+        )
+
+
+def test_sessions_that_are_ended_by_the_server_cost_nothing(
+    postgres_stage: Stage, fleet: Fleet
+) -> None:
+    """F11: a random session of ours is terminated ten times a second."""
+    stage = postgres_stage
+    squad = [fleet.worker(), fleet.worker()]
+    client = fleet.client(ms=30)
+    fleet.await_workers(*squad)
+    with psycopg.connect(stage.url, autocommit=True) as nemesis:
+        for _ in range(30):
+            nemesis.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+                " order by random() limit 1"
+            )
+            rest(0.1)
+    await_progress(stage)
+    assert client.alive, client.log()
+    client.kill()
+    stage.quiet()
+
+    stage.check(acked=stage.acked().values())
+    assert stage.rows("attempts", outcome="crashed") == []
+    asked = stage.witness.raw("asked")
+    assert len(stage.rows("runs")) <= len(asked)
+    assert all(worker.alive for worker in squad)
+
+
+def test_replies_that_are_lost_after_the_commit_cost_nothing(
+    postgres_stage: Stage, proxy: Proxy, fleet: Fleet
+) -> None:
+    """F11: precisely between commit and reply, of every call that a worker makes."""
+    stage = postgres_stage
+    names = ("sync_jobs", "register", "cycle", "renew", "sweep")
+    rules = [proxy.expect(Fault.LOSE_REPLY, f"windlass.{name}", times=3) for name in names]
+    worker = fleet.worker(url=through(proxy, stage.url))
+    fleet.await_workers(worker)
+    acked = []
+    for _ in range(4):
+        acked += [run.id for run in stage.load(10)]
+        rules.append(proxy.expect(Fault.LOSE_REPLY, "windlass.cycle"))
+        eventually(lambda: rules[-1].times == 0, what="a claim or an end lost its reply")
+    stage.quiet()
+
+    eventually(lambda: all(rule.times == 0 for rule in rules), what="all replies were lost")
+    stage.check(acked=acked)
+    assert stage.rows("attempts", outcome="crashed") == []
+    assert stage.rows("attempts", outcome="interrupted"), "no claim lost its reply"
+    assert worker.alive
+
+
+def test_a_worker_waits_for_a_server_that_is_not_there_yet(
+    postgres_stage: Stage, proxy: Proxy, fleet: Fleet
+) -> None:
+    """It starts before its database, takes up work when that comes, and can be stopped before."""
+    stage = postgres_stage
+    proxy.refuse()
+    early, given_up = (fleet.worker(url=through(proxy, stage.url)) for _ in range(2))
+    acked = [run.id for run in stage.load(5)]
+    eventually(lambda: len(stage.witness.raw("begun")) == 2, what="both have begun")
+    given_up.terminate()
+    assert given_up.wait(within=5) == 0
+
+    proxy.accept()
+
+    stage.quiet(within=10 + SLACK)
+    stage.check(acked=acked)
+    assert early.alive
