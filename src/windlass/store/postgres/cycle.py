@@ -56,44 +56,45 @@ def _pack_want(want: Want | None) -> tuple[object, ...]:
     )
 
 
-def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply:
-    """Sort the rows of ``windlass.cycle`` by what they say they are.
-
-    ``marked``: the runs claimed are the heads of their queues, so the last one is a mark.
-    """
+def unpack_cycle(rows: Sequence[tuple[Any, ...]]) -> CycleReply:
+    """Sort the rows of ``windlass.cycle`` by what they say they are."""
     now: datetime | None = None
     lost: list[Held] = []
     claimed: list[Claimed] = []
-    marks: dict[str, Mark] = {}
+    last: dict[str, tuple[Any, ...]] = {}
     refused = False
     for row in rows:
-        kind, tenant, run, job, queue, token = row[:6]
+        kind = row[0]
         if kind == "run":
-            claimed.append(
-                Claimed(
-                    tenant=tenant,
-                    id=run,
-                    job=job,
-                    queue=queue,
-                    token=token,
-                    attempt=row[6],
-                    failures=row[7],
-                    crash_count=row[8],
-                    input=msgspec.Raw(row[9].encode()),
-                    options=None if row[10] is None else _decode_options(row[10]),
-                    trace=row[11],
-                )
-            )
-            if marked:
-                # Rows of a queue come in claim order: the last one stands.
-                marks[queue] = Mark(row[12], row[13], run)
+            claimed.append(_claimed(row))
+            last[row[4]] = row  # rows of a queue come in claim order
         elif kind == "lost":
-            lost.append(Held(tenant, run, token))
+            lost.append(Held(row[1], row[2], row[5]))
         elif kind == "refused":
             refused = True
         else:
             now = row[14]
     assert now is not None, "windlass.cycle always tells the time"
     return CycleReply(
-        now=now, lost=tuple(lost), claimed=tuple(claimed), marks=marks, refused=refused
+        now=now,
+        lost=tuple(lost),
+        claimed=tuple(claimed),
+        marks={queue: Mark(row[12], row[13], row[2]) for queue, row in last.items()},
+        refused=refused,
+    )
+
+
+def _claimed(row: tuple[Any, ...]) -> Claimed:
+    return Claimed(
+        tenant=row[1],
+        id=row[2],
+        job=row[3],
+        queue=row[4],
+        token=row[5],
+        attempt=row[6],
+        failures=row[7],
+        crash_count=row[8],
+        input=msgspec.Raw(row[9].encode()),
+        options=None if row[10] is None else _decode_options(row[10]),
+        trace=row[11],
     )
