@@ -56,8 +56,11 @@ def _pack_want(want: Want | None) -> tuple[object, ...]:
     )
 
 
-def unpack_cycle(rows: Sequence[tuple[Any, ...]]) -> CycleReply:
-    """Sort the rows of ``windlass.cycle`` by what they say they are."""
+def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply:
+    """Sort the rows of ``windlass.cycle`` by what they say they are.
+
+    ``marked``: the runs claimed are the heads of their queues, so the last one is a mark.
+    """
     now: datetime | None = None
     lost: list[Held] = []
     claimed: list[Claimed] = []
@@ -79,7 +82,7 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]]) -> CycleReply:
         now=now,
         lost=tuple(lost),
         claimed=tuple(claimed),
-        marks={queue: Mark(row[12], row[13], row[2]) for queue, row in last.items()},
+        marks={q: Mark(row[12], row[13], row[2]) for q, row in last.items()} if marked else {},
         refused=refused,
     )
 
