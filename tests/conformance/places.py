@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
-from urllib.parse import urlencode
+from urllib.parse import quote
 from uuid import UUID
 
 import apsw
@@ -138,7 +138,7 @@ class PostgresPlace:
 
     def _query(self) -> str:
         options = " ".join(f"-c {name}={value}" for name, value in self.settings.items())
-        return "?" + urlencode({"options": options}) if options else ""
+        return f"?options={quote(options)}" if options else ""
 
 
 class PostgresTables:

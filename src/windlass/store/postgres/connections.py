@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import psycopg
 from psycopg.abc import PQGen
@@ -53,9 +53,10 @@ class Target:
     def parse(cls, url: str, stall: float) -> "Target":
         """Split our own parameters off a PostgreSQL URL."""
         parts = _split(url)
-        pairs = parse_qsl(parts.query, keep_blank_values=True)
-        own = {name: value for name, value in pairs if name in _OWN_PARAMETERS}
-        rest = urlencode([(name, value) for name, value in pairs if name not in _OWN_PARAMETERS])
+        pairs = [pair.partition("=") for pair in parts.query.split("&") if pair]
+        own = {name: unquote(value) for name, _, value in pairs if name in _OWN_PARAMETERS}
+        # The rest as it is written: libpq reads it by rules of its own, where a + is no space.
+        rest = "&".join("".join(pair) for pair in pairs if pair[0] not in _OWN_PARAMETERS)
         # Not urlunsplit, which drops the slashes of a URL without a host.
         conninfo = f"postgresql://{parts.netloc}{parts.path}{'?' if rest else ''}{rest}"
         if own.get("prepare", "on") not in ("on", "off"):
