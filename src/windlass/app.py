@@ -10,7 +10,7 @@ from windlass.client.client import ListOptions
 from windlass.client.requests import UsingOptions
 from windlass.config import Settings
 from windlass.context import Context, SyncContext
-from windlass.domain.job import JobOptions, JobSpec, define_job
+from windlass.domain.job import JobOptions, JobSpec, define_job, is_name
 from windlass.domain.run import JobRow
 from windlass.domain.signature import check_parameters
 from windlass.duration import Duration
@@ -231,6 +231,8 @@ class Windlass:
     def _own_request(
         self, job: str, input: Mapping[str, Any] | None, options: UsingOptions
     ) -> Request | None:
+        if not is_name(job):
+            raise UnknownJob(str(job)[:100])  # the stores need not be asked
         known = self._jobs.get(job)
         if known is None:
             return None

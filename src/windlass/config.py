@@ -203,7 +203,9 @@ def _queues(value: object) -> tuple[str, ...]:
     return tuple(_queue(name.strip() if isinstance(name, str) else name) for name in names)
 
 
-_queue = _matching(r"[^\s,\x00-\x1f\x7f-\x9f]{1,100}", "the name of a queue (no spaces or commas)")
+_queue = _matching(
+    r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}", "the name of a queue (no spaces or commas)"
+)
 
 _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
     {

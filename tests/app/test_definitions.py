@@ -116,7 +116,7 @@ def test_duplicate_of_a_callable_object_is_told_as_well(app: Windlass) -> None:
         app.job(name="greet")(functools.partial(shared, 2))
 
 
-BAD_NAMES = ["", "two words", "a,b", "tab\t", "new\nline", "nul\0", "\x9f", "x" * 201]
+BAD_NAMES = ["", "two words", "a,b", "tab\t", "new\nline", "nul\0", "\x9f", "\ud800", "x" * 201]
 
 
 @pytest.mark.parametrize("name", BAD_NAMES[1:], ids=ascii)

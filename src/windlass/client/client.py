@@ -6,13 +6,13 @@ groups. Each pair of twins differs in nothing but how the call is run.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, TypedDict, Unpack
 
-from windlass import codec
 from windlass.client.group import GroupCommit
-from windlass.client.requests import Request
+from windlass.client.requests import Request, check_instant, check_text
 from windlass.client.run import Run
 from windlass.domain.job import check_max_attempts
 from windlass.domain.run import Enqueued, Event, NewRun, RunFilter, RunRecord, RunRef
@@ -24,6 +24,8 @@ from windlass.store.interface import Store
 from windlass.transport.interface import Transport, encode_message
 
 MOST_PER_PAGE = 1000
+_LONGEST_NAME = 200
+_LONGEST_REASON = 10_000
 _FIRST_LOOK = 0.005
 _LAST_LOOK = 0.25
 
@@ -213,29 +215,14 @@ class Client:
         return RunRef(self._tenant, _id(run))
 
     def _filter(self, query: ListOptions) -> RunFilter:
-        unknown = set(query) - set(ListOptions.__annotations__)
-        if unknown:
-            raise BadOption(min(unknown), f"there is none, but {', '.join(_LIST_NAMES)}")
-        given: dict[str, Any] = {n: v for n, v in query.items() if v is not None}
-        for name, kind in (("status", Status), ("failure", Failure)):
-            if name in given:
-                try:
-                    given[name] = kind(given[name])
-                except ValueError:
-                    raise BadOption(
-                        name, f"{given[name]!r} is not one of {', '.join(kind)}"
-                    ) from None
-        if "before" in given:
-            given["before"] = _id(given["before"])
-        for name in ("created_from", "created_to"):
-            if name in given and given[name].tzinfo is None:
-                raise BadOption(name, "it has no time zone: say which, e.g. tzinfo=UTC")
-        if not 1 <= given.get("limit", 1) <= MOST_PER_PAGE:
-            raise BadOption("limit", f"{given['limit']} is not from 1 to {MOST_PER_PAGE}")
+        given: dict[str, Any] = {}
+        for name, value in query.items():
+            reader = _LIST_READERS.get(name)
+            if reader is None:
+                raise BadOption(name, f"there is none, but {', '.join(_LIST_READERS)}")
+            if value is not None:
+                given[name] = reader(name, value)
         return RunFilter(tenant=self._tenant, **given)
-
-
-_LIST_NAMES = tuple(ListOptions.__annotations__)
 
 
 class _Wait:
@@ -305,13 +292,43 @@ def _messages(runs: Sequence[NewRun], answers: Sequence[Enqueued]) -> list[bytes
 
 
 def _reason(reason: str | None) -> str | None:
-    if reason is not None:
-        codec.encode(reason, what="reason", limit=10_000)
-    return reason
+    if not reason:
+        return None
+    given: object = reason  # callers without a type checker pass anything
+    if not isinstance(given, str):
+        raise BadOption("reason", f"it must be text, not {type(given).__name__}")
+    return check_text("reason", given, _LONGEST_REASON)
 
 
 def _budget(max_attempts: int | None) -> int | None:
     return None if max_attempts is None else check_max_attempts(max_attempts)
+
+
+def _one_of(kind: type[StrEnum]) -> Callable[[str, Any], StrEnum]:
+    def read(option: str, value: Any) -> StrEnum:
+        try:
+            return kind(value)
+        except ValueError:
+            raise BadOption(option, f"{value!r} is not one of {', '.join(kind)}") from None
+
+    return read
+
+
+def _name(option: str, value: Any) -> str:
+    return check_text(option, value, _LONGEST_NAME)
+
+
+def _truth(option: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise BadOption(option, f"{value!r} is neither True nor False")
+    return value
+
+
+def _page(option: str, value: Any) -> int:
+    good = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_PER_PAGE
+    if not good:
+        raise BadOption(option, f"{value!r} is not a whole number from 1 to {MOST_PER_PAGE}")
+    return int(value)
 
 
 def _ids(runs: Sequence[str]) -> list[str]:
@@ -325,3 +342,17 @@ def _id(run: object) -> str:
     if len(digits) != 32 or any(c not in "0123456789abcdef" for c in digits):
         raise RunNotFound(str(run)[:100])
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+_LIST_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "status": _one_of(Status),
+    "job": _name,
+    "queue": _name,
+    "tag": _name,
+    "failure": _one_of(Failure),
+    "created_from": check_instant,
+    "created_to": check_instant,
+    "dead": _truth,
+    "before": lambda _, value: _id(value),
+    "limit": _page,
+}

@@ -107,25 +107,26 @@ def _delay(value: Any) -> dict[str, Any]:
 
 
 def _at(value: Any) -> dict[str, Any]:
-    return {"at": _instant("at", value)}
+    return {"at": check_instant("at", value)}
 
 
 def _expires(value: Any) -> dict[str, Any]:
     if isinstance(value, datetime):
-        return {"expires_at": _instant("expires", value), "expires_in": None}
+        return {"expires_at": check_instant("expires", value), "expires_in": None}
     return {"expires_in": parse_duration(value), "expires_at": None}
 
 
 def _tags(value: Any) -> dict[str, Any]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise BadOption("tags", f"{value!r} is not a list of texts")
-    tags = tuple(dict.fromkeys(_text("tags", tag, _LONGEST_TAG) for tag in value))
+    tags = tuple(dict.fromkeys(check_text("tags", tag, _LONGEST_TAG) for tag in value))
     if len(tags) > MOST_TAGS:
         raise BadOption("tags", f"{len(tags)} are more than {MOST_TAGS}")
     return {"tags": tags}
 
 
-def _instant(option: str, value: object) -> datetime:
+def check_instant(option: str, value: object) -> datetime:
+    """A moment that everybody reads alike."""
     if not isinstance(value, datetime):
         raise BadOption(option, f"{value!r} is not a datetime")
     if value.tzinfo is None or value.utcoffset() is None:
@@ -136,7 +137,8 @@ def _instant(option: str, value: object) -> datetime:
         raise BadOption(option, f"{value!r} is out of range") from None
 
 
-def _text(option: str, value: object, longest: int) -> str:
+def check_text(option: str, value: object, longest: int) -> str:
+    """Text that both stores can hold."""
     if not isinstance(value, str) or not value:
         raise BadOption(option, f"{value!r} is not text")
     if len(value) > longest:
@@ -150,7 +152,7 @@ _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "delay": _delay,
     "at": _at,
     "priority": lambda value: {"priority": check_priority(value)},
-    "key": lambda value: {"key": _text("key", value, _LONGEST_KEY)},
+    "key": lambda value: {"key": check_text("key", value, _LONGEST_KEY)},
     "key_ttl": lambda value: {"key_ttl": parse_duration(value)},
     "queue": lambda value: {"queue": check_name("queue", value)},
     "tags": _tags,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import CodeType
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeGuard, Unpack
 
 from windlass.domain.policy import Retry
 from windlass.domain.run import JobRow
@@ -18,7 +18,7 @@ DEFAULT_QUEUE = "default"
 DEFAULT_MAX_ATTEMPTS = 5
 PRIORITIES = range(-32_768, 32_768)
 
-_NAME = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f]{1,200}")
+_NAME = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 
 
 class Executor(StrEnum):
@@ -92,9 +92,14 @@ def define_job(handler: Callable[..., Any], **options: Unpack[JobOptions]) -> Jo
     )
 
 
+def is_name(value: object) -> TypeGuard[str]:
+    """Whether it can be the name of a job or a queue: visible, without spaces or commas."""
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
 def check_name(option: str, value: object) -> str:
-    """Names of jobs and queues: visible, without spaces or commas."""
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
+    """Raise BadOption for what cannot be a name."""
+    if not is_name(value):
         raise BadOption(option, f"{value!r} is not a name: no spaces, commas or control characters")
     return value
 
