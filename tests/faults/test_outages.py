@@ -28,7 +28,7 @@ from tests.fixtures.postgres import PostgresServer, prepare_template
 
 FENCE = LEASE * 2 / 3
 # From the moment at which a worker may start a run to the line that the handler writes.
-INSTANT = 0.25
+INSTANT = 0.4
 
 Outage = Callable[[], AbstractContextManager[None]]
 

@@ -1,0 +1,203 @@
+"""The same scenarios through every transport, and through one that loses, doubles and reorders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.fixtures.apps import PATIENCE, QUICK, working
+from windlass import AttemptOutcome, Context, Retry, Snooze, Status, Windlass
+from windlass.domain.run import Claimed, Want, WorkerInfo
+from windlass.transport.interface import Transport, encode_message
+from windlass.transport.memory import MemoryTransport
+from windlass.transport.store import StoreTransport
+
+RESEND_AFTER = 0.2
+SETTINGS: dict[str, Any] = dict(QUICK)
+
+
+class BadTransport(MemoryTransport):
+    """Loses every third message, doubles every other third, and brings the rest backwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen = 0
+        self.lost = 0
+
+    def publish(self, messages: Sequence[bytes]) -> None:
+        """Pass on what is left of the messages, and some that are none of ours."""
+        kept: list[bytes] = [b"", b'{"version": 2}', b'{"version": 1, "windlassRunId": "x"}']
+        for message in messages:
+            self._seen += 1
+            copies = (1, 0, 2)[self._seen % 3]
+            self.lost += copies == 0
+            kept += [message] * copies
+        super().publish(list(reversed(kept)))
+
+
+TRANSPORTS: Sequence[Callable[[], Transport]] = (StoreTransport, MemoryTransport, BadTransport)
+
+
+@pytest.fixture(params=TRANSPORTS, ids=lambda made: made.__name__)
+async def app(request: pytest.FixtureRequest, url: str) -> AsyncIterator[Windlass]:
+    """An application with a transport, on each store."""
+    made = Windlass(url, transport=request.param(), **SETTINGS)
+    try:
+        yield made
+    finally:
+        await made.aclose()
+
+
+async def ended(app: Windlass, runs: Sequence[str]) -> None:
+    """Wait until runs have ended."""
+    for run in runs:
+        await app.client.await_end(run, timeout=PATIENCE)
+
+
+async def test_every_run_succeeds_once(app: Windlass) -> None:
+    seen: Counter[int] = Counter()
+
+    @app.job
+    async def count(n: int) -> int:
+        seen[n] += 1
+        return n
+
+    @app.job
+    def count_in_thread(n: int) -> int:
+        seen[n] += 1
+        return n
+
+    async with working(app, resend_after=RESEND_AFTER):
+        runs = [await count.aenqueue(n=n) for n in range(20)]
+        runs += await app.aenqueue_many([count_in_thread.request(n=n) for n in range(20, 60)])
+        await ended(app, [run.id for run in runs])
+
+    assert seen == Counter(range(60))
+    found = await app.alist(limit=100)
+    assert {(run.status, run.attempt) for run in found} == {(Status.SUCCEEDED, 1)}
+
+
+async def test_runs_enqueued_before_there_was_a_worker_are_found(app: Windlass) -> None:
+    @app.job
+    async def nothing() -> None: ...
+
+    runs = await app.aenqueue_many([nothing.request() for _ in range(30)])
+    if isinstance(app.transport, MemoryTransport):
+        # The process that had published them is gone.
+        await app.transport.receive(1000)
+
+    async with working(app, resend_after=RESEND_AFTER):
+        await ended(app, [run.id for run in runs])
+
+
+async def test_more_runs_than_seats_all_get_theirs(app: Windlass) -> None:
+    most = running = 0
+
+    @app.job
+    async def wait() -> None:
+        nonlocal most, running
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+
+    runs = await app.aenqueue_many([wait.request() for _ in range(40)])
+    async with working(app, concurrency=4, resend_after=RESEND_AFTER):
+        await ended(app, [run.id for run in runs])
+
+    assert 1 <= most <= 4
+
+
+async def test_runs_that_come_round_again_are_published_again(app: Windlass) -> None:
+    @app.job(retry=Retry.fixed("50ms"), max_attempts=3)
+    async def stumbling(ctx: Context) -> int:
+        if ctx.attempt < 3:
+            raise ValueError(ctx.attempt)
+        return ctx.attempt
+
+    @app.job(retry=Retry.fixed(0), max_attempts=3)
+    async def hasty(ctx: Context) -> int:
+        if ctx.attempt < 3:
+            raise ValueError(ctx.attempt)
+        return ctx.attempt
+
+    @app.job
+    async def drowsy(ctx: Context) -> object:
+        return Snooze("50ms") if ctx.attempt == 1 else ctx.attempt
+
+    async with working(app, resend_after=RESEND_AFTER):
+        runs = [await job.aenqueue() for job in (stumbling, hasty, drowsy)]
+        later = await drowsy.using(delay="100ms").aenqueue()
+        results = [await app.aresult(run.id, timeout=PATIENCE) for run in (*runs, later)]
+
+    assert results == [3, 3, 2, 2]
+
+
+async def test_a_run_of_a_dead_worker_is_published_again(app: Windlass) -> None:
+    @app.job
+    async def survivor(ctx: Context) -> int:
+        return ctx.attempt
+
+    run = await survivor.aenqueue()
+    claimed = await claim_and_die(app)
+    assert claimed.id == run.id
+
+    # A server that has just started reaps nothing for two thirds of a lease.
+    async with working(app, lease=1.0, resend_after=RESEND_AFTER):
+        assert await app.aresult(run.id, timeout=PATIENCE) == 2
+
+    found = await app.aget(run.id)
+    assert [a.outcome for a in found.attempts] == [AttemptOutcome.CRASHED, AttemptOutcome.SUCCEEDED]
+
+
+async def claim_and_die(app: Windlass) -> Claimed:
+    """A worker that claims one run and is never heard of again."""
+    jobs = tuple(app.jobs)
+    ghost = WorkerInfo(id="ghost", host="box", pid=1, version="1", queues=None, jobs=jobs, seats=1)
+    operations = app.store.operations
+    await app.store.arun(operations.register(ghost, 0.3))
+    reply = await app.store.arun(operations.cycle("ghost", 1, [], Want(limit=1, jobs=jobs)))
+    (claimed,) = reply.claimed
+    return claimed
+
+
+async def test_what_a_message_names_is_claimed_only_where_it_can_be_run(app: Windlass) -> None:
+    @app.job
+    async def known() -> None: ...
+
+    async with working(app, queues=("default",), resend_after=RESEND_AFTER):
+        await asyncio.sleep(0)
+        elsewhere = await known.using(queue="side").aenqueue()
+        canceled = await known.using(delay="1h").aenqueue()
+        await canceled.acancel()
+        app.transport.publish([encode_message(run.ref) for run in (elsewhere, canceled)])
+        mine = await known.aenqueue()
+        await ended(app, [mine.id])
+
+    assert (await app.aget(elsewhere.id)).status is Status.QUEUED
+    assert (await app.aget(canceled.id)).status is Status.CANCELED
+
+
+async def test_a_transport_that_loses_messages_costs_no_more_than_a_resend(url: str) -> None:
+    transport = BadTransport()
+    app = Windlass(url, transport=transport, **SETTINGS)
+
+    @app.job
+    async def nothing() -> None: ...
+
+    async with working(app, resend_after=RESEND_AFTER):
+        runs = await app.aenqueue_many([nothing.request() for _ in range(30)])
+        await ended(app, [run.id for run in runs])
+    waits = [
+        run.started_at - run.created_at for run in await app.alist(limit=100) if run.started_at
+    ]
+    await app.aclose()
+
+    assert transport.lost >= 10
+    assert len(waits) == 30
+    assert max(waits) < timedelta(seconds=RESEND_AFTER * 8 + 1.5)

@@ -1,0 +1,55 @@
+"""SIGTERM: what is running may end, what cannot is given back, nothing counts as a failure."""
+
+from __future__ import annotations
+
+import time
+
+from tests.faults.harness import Fleet, Stage, eventually
+from windlass import Status
+
+DRAIN = 1.0
+
+
+def test_a_worker_that_is_told_to_go_ends_what_it_can_and_gives_back_the_rest(
+    stage: Stage, fleet: Fleet
+) -> None:
+    """F22: under load, with handlers that take longer than the grace, async and in a thread."""
+    long = [stage.app.enqueue(job).id for job in ("hold", "hold", "patient")]
+    worker = fleet.ready_worker(drain=DRAIN)
+    for run in long:
+        eventually(lambda run=run: stage.started(run), what="the long runs have begun")  # type: ignore[misc]
+    load = [run.id for run in stage.load(200)]
+    eventually(lambda: len(stage.witness.raw("effects")) > 20, what="the worker is busy")
+
+    told = worker.terminate()
+    assert worker.wait(within=DRAIN + 5) == 0
+    ended = time.monotonic()
+
+    # Within the grace, and not at the end of a lease.
+    assert DRAIN <= ended - told <= DRAIN + 3
+    assert stage.rows("leases") == []
+    assert stage.workers(worker.pid) == []
+    assert max(line.at for line in stage.witness.lines("starts")) <= told + 1
+    for run in long:
+        found = stage.app.get(run)
+        assert (found.status, found.failures, found.crash_count) == (Status.QUEUED, 0, 0)
+        assert [row["outcome"] for row in stage.rows("attempts", run=run)] == ["interrupted"]
+        assert stage.said("told", run), "the handler was not told"
+    done = {(row["run"], row["attempt"]) for row in stage.rows("attempts", outcome="succeeded")}
+    effects = {(line.run, line.attempt) for line in stage.witness.lines("effects")}
+    assert effects == done, "work that was done in time was thrown away"
+    stage.witness.raise_flag("release")
+    fleet.worker()
+    stage.quiet()
+    stage.check(acked=[*long, *load])
+    assert {stage.app.get(run).status for run in long} == {Status.SUCCEEDED}
+
+
+def test_an_idle_worker_goes_at_once(stage: Stage, fleet: Fleet) -> None:
+    worker = fleet.ready_worker(drain=30.0)
+
+    told = worker.terminate()
+
+    assert worker.wait(within=5) == 0
+    assert time.monotonic() - told < 3
+    assert stage.rows("workers") == []

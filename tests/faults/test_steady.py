@@ -1,0 +1,137 @@
+"""Workers in ordinary times: urgent runs, idle hours, jobs of others, long lives."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.faults.harness import Fleet, Stage, eventually, rest, through
+from tests.faults.proxy import Proxy
+from windlass import Status, Windlass
+from windlass.store.interface import Call
+from windlass.store.sqlite.store import SqliteStore
+
+T = TypeVar("T")
+
+DEFAULTS: Mapping[str, Any] = {"lease": "30s", "renew": "10s", "sweep": "5s", "poll": "1s"}
+WINDOW = 5.0
+# Two a second; the edges of the window may each cut off a little less than one beat.
+MOST = 2 * WINDOW + 2
+
+
+def test_an_urgent_run_starts_within_a_second_under_saturation(stage: Stage, fleet: Fleet) -> None:
+    """Busy claims start behind what they took last; an urgent run sorts before that."""
+    stage.load(3000, ms=(20, 40))
+    worker = fleet.ready_worker(concurrency=16)
+    eventually(lambda: len(stage.witness.raw("effects")) > 100, what="the worker is saturated")
+    for n in range(3):
+        asked = time.monotonic()
+        urgent = stage.app.enqueue("load", {"n": n, "ms": 1}, priority=10).id
+        started = eventually(lambda: stage.started(urgent), what="the urgent run has begun")  # noqa: B023
+        assert started.at - asked <= 1.0
+    assert stage.live() > 500, "there was no backlog: the test tests nothing"
+    worker.terminate()
+    assert worker.wait(within=10) == 0
+    stage.check(settled=False)
+
+
+class CountingStore(SqliteStore):
+    """Counts the calls."""
+
+    calls = 0
+
+    def run(self, call: Call[T]) -> T:
+        self.calls += 1
+        return super().run(call)
+
+    async def arun(self, call: Call[T]) -> T:
+        self.calls += 1
+        return await super().arun(call)
+
+
+async def test_an_idle_worker_makes_two_calls_a_second_at_most_on_sqlite(tmp_path: Path) -> None:
+    app = Windlass(f"sqlite:///{tmp_path}/windlass.db", **DEFAULTS)
+    app.store = store = CountingStore(tmp_path / "windlass.db")
+    app.job(nothing)
+    app.job(nothing_async)
+    worker = app.worker()
+    running = asyncio.create_task(worker.run())
+    while not worker.id:  # noqa: ASYNC110 - it tells nobody
+        await asyncio.sleep(0.01)
+    before = store.calls
+    await asyncio.sleep(WINDOW)
+    made = store.calls - before
+    worker.stop()
+    await running
+    await app.aclose()
+
+    assert 0 < made <= MOST
+
+
+def nothing() -> None:
+    """A job in a thread."""
+
+
+async def nothing_async() -> None:
+    """A job on the loop."""
+
+
+def test_an_idle_worker_makes_two_round_trips_a_second_at_most_on_postgres(
+    postgres_stage: Stage, proxy: Proxy, fleet: Fleet
+) -> None:
+    fleet.ready_worker(url=through(proxy, postgres_stage.url), settings=DEFAULTS)
+    rest(0.5)  # its first claims, and LISTEN
+    before = proxy.round_trips
+    rest(WINDOW)
+
+    assert 0 < proxy.round_trips - before <= MOST
+
+
+def test_a_run_that_a_worker_cannot_run_waits_for_one_that_can(stage: Stage, fleet: Fleet) -> None:
+    """A job that it does not know, and a queue that it does not serve."""
+    unknown = stage.app.enqueue("block", {"n": 1, "ms": 1}).id
+    elsewhere = stage.app.enqueue("load", {"n": 2, "ms": 1}, queue="side").id
+    first = fleet.worker(jobs=["load", "hold"], queues=("default",))
+    marker = stage.app.enqueue("load", {"n": 3, "ms": 1}, priority=-1).id
+    eventually(lambda: stage.app.get(marker).status.finished, what="the worker has looked")
+    for run in (unknown, elsewhere):
+        found = stage.app.get(run)
+        assert (found.status, found.attempt) == (Status.QUEUED, 0)
+
+    second = fleet.worker()
+    stage.quiet()
+
+    stage.check(acked=[unknown, elsewhere, marker])
+    pids = {line.run: line.pid for line in stage.witness.lines("effects")}
+    assert (pids[unknown], pids[elsewhere], pids[marker]) == (second.pid, second.pid, first.pid)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_memory_of_a_worker_does_not_grow_with_its_runs(stage: Stage, fleet: Fleet) -> None:
+    """Fifty thousand runs."""
+    worker = fleet.ready_worker(concurrency=50)
+    total, batch = 50_000, 5_000
+    sizes = []
+    for _ in range(total // batch):
+        requests = [stage.app.jobs["gear"].request(n=n) for n in range(batch)]
+        stage.app.enqueue_many(requests)
+        stage.quiet(within=120)
+        sizes.append(resident(worker.pid))
+
+    # The first batches fill caches and pools.
+    assert sizes[-1] - sizes[1] < 20 * 1024**2, sizes
+    assert len(stage.witness.raw("effects")) == total
+
+
+def resident(pid: int) -> int:
+    """The memory of a process, in bytes."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmRSS")
