@@ -75,7 +75,7 @@ async def test_what_a_fresh_handle_shows_is_what_is_stored(app: Windlass, greet:
     assert set(stored.tags) == set(fresh.tags) == {"a", "b"}
     for name in ("id", "tenant", "job", "queue", "status", "priority", "attempt", "failures",
                  "crash_count", "key", "input", "result", "error", "failure", "reason",
-                 "cancel_requested", "created_at", "scheduled_for", "due_at",
+                 "cancel_requested", "created_at", "scheduled_for", "due_at", "expires_at",
                  "started_at", "finished_at", "worker", "attempts", "progress"):  # fmt: skip
         assert getattr(fresh, name) == getattr(stored, name), name
 

@@ -7,7 +7,7 @@ groups. Each pair of twins differs in nothing but how the call is run.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypedDict, Unpack
 
@@ -275,8 +275,14 @@ def _fresh(run: NewRun, answer: Enqueued) -> RunRecord:
         trace=run.trace,
         waiting_for="delay" if answer.status is Status.SCHEDULED else None,
         due_at=answer.scheduled_for if answer.status is Status.SCHEDULED else None,
-        expires_at=run.expires_at,
+        expires_at=_expiry(run, answer),
     )
+
+
+def _expiry(run: NewRun, answer: Enqueued) -> datetime | None:
+    if run.expires_in is None:
+        return run.expires_at
+    return answer.created_at + timedelta(seconds=run.expires_in)
 
 
 def _some_known(answers: Sequence[Enqueued]) -> bool:

@@ -1,0 +1,119 @@
+"""What an operator asks of a run: cancel and retry, where no worker is involved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.fixtures.apps import working
+from windlass import EventType, IllegalTransition, Run, Status, Windlass
+
+
+@pytest.fixture
+def work(app: Windlass) -> Any:
+    """A job that does as it is told."""
+
+    @app.job(max_attempts=1)
+    async def work(fail: bool = False) -> str:
+        if fail:
+            raise ValueError("as told")
+        return "done"
+
+    return work
+
+
+@pytest.mark.parametrize("delay", [0, "1h"], ids=["queued", "scheduled"])
+async def test_run_that_has_not_started_is_canceled_at_once(
+    app: Windlass, work: Any, delay: Any
+) -> None:
+    run = await work.using(delay=delay).aenqueue()
+    other = await work.using(delay=delay).aenqueue()
+    canceled = app.cancel(run.id, reason="no longer needed")
+    assert await other.acancel() is other
+
+    for found, reason in ((canceled, "no longer needed"), (other, None)):
+        assert (found.status, found.reason) == ("canceled", reason)
+        assert found.finished_at is not None
+        assert (found.attempt, found.failures, found.failure, found.error) == (0, 0, None, None)
+        last = (await found.aevents())[-1]
+        assert last.type is EventType.CANCELED
+        assert last.data == (None if reason is None else {"reason": reason})
+    async with working(app) as worker:
+        await worker.drained()
+    assert (await app.aget(run.id)).attempt == 0  # it never started
+
+
+def test_cancel_again_changes_nothing(app: Windlass, work: Any) -> None:
+    run = work.enqueue()
+    first = app.cancel(run.id, reason="first")
+    again = app.cancel(run.id, reason="second")
+    assert again.record == first.record
+    assert run.cancel().reason == "first"
+    assert len(run.events()) == 2
+
+
+async def finished(app: Windlass, work: Any) -> tuple[Run, Run]:
+    """A run that succeeded and one that failed."""
+    good, bad = await work.aenqueue(), await work.aenqueue(fail=True)
+    async with working(app):
+        await good.await_end(timeout=10)
+        await bad.await_end(timeout=10)
+    return good, bad
+
+
+async def test_finished_run_cannot_be_canceled(app: Windlass, work: Any) -> None:
+    for run in await finished(app, work):
+        before = run.record
+        with pytest.raises(IllegalTransition) as caught:
+            await run.acancel()
+        assert str(caught.value) == (f"Run {run.id} is {run.status.value}: cancel is not possible.")
+        assert run.refresh().record == before
+
+
+async def test_failed_run_can_be_retried(app: Windlass, work: Any) -> None:
+    _, run = await finished(app, work)
+    assert (run.status, run.attempt, run.failures) == ("failed", 1, 1)
+
+    again = app.retry(run.id, max_attempts=2)
+    assert (again.status, again.attempt, again.failures) == ("queued", 1, 0)
+    assert (again.failure, again.finished_at) == (None, None)
+    async with working(app):
+        await run.await_end(timeout=10)
+    # Two more failures were allowed, and the attempts go on counting.
+    assert (run.status, run.attempt, run.failures) == ("failed", 3, 2)
+    assert [attempt.attempt for attempt in run.attempts] == [1, 2, 3]
+    assert EventType.RETRIED in [event.type for event in run.events()]
+
+
+async def test_canceled_run_can_be_retried(app: Windlass, work: Any) -> None:
+    run = (await work.using(delay="1h").aenqueue()).cancel("a mistake")
+    assert await run.aretry() is run
+    assert (run.status, run.reason) == ("queued", None)
+    async with working(app):
+        assert await app.aresult(run.id, timeout=10) == "done"
+
+
+async def test_retry_wakes_a_worker(app: Windlass, work: Any) -> None:
+    run = work.enqueue().cancel()
+    async with working(app, poll=60.0, sweep=5.0) as worker:
+        await worker.drained()
+        await app.aretry(run.id)
+        assert await app.aresult(run.id, timeout=10) == "done"
+
+
+async def test_only_what_ended_badly_can_be_retried(app: Windlass, work: Any) -> None:
+    good, _ = await finished(app, work)
+    waiting = [work.enqueue(), work.using(delay="1h").enqueue()]
+    for run in (good, *waiting):
+        with pytest.raises(IllegalTransition, match=f"is {run.status.value}: retry is not"):
+            app.retry(run.id)
+        with pytest.raises(IllegalTransition):
+            await run.aretry()
+        assert run.refresh().attempt == (1 if run is good else 0)
+
+
+async def test_key_still_names_a_run_that_was_canceled(app: Windlass, work: Any) -> None:
+    run = work.using(key="k").enqueue().cancel()
+    again = work.using(key="k").enqueue()
+    assert (again.id, again.status) == (run.id, Status.CANCELED)
