@@ -18,7 +18,7 @@ def test_runs_of_killed_workers_are_recovered_within_a_lease_and_a_sweep(
     stage: Stage, fleet: Fleet
 ) -> None:
     """F01, the short form."""
-    kill_workers(stage, fleet, runs=150, blows=5)
+    kill_workers(stage, fleet, runs=120, blows=4)
 
 
 @pytest.mark.long

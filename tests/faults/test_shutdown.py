@@ -34,7 +34,7 @@ def test_a_worker_that_is_told_to_go_ends_what_it_can_and_gives_back_the_rest(
         found = stage.app.get(run)
         assert (found.status, found.failures, found.crash_count) == (Status.QUEUED, 0, 0)
         assert [row["outcome"] for row in stage.rows("attempts", run=run)] == ["interrupted"]
-        assert stage.said("told", run), "the handler was not told"
+        assert stage.said("told", run), "the handler was told nothing"
     done = {(row["run"], row["attempt"]) for row in stage.rows("attempts", outcome="succeeded")}
     effects = {(line.run, line.attempt) for line in stage.witness.lines("effects")}
     assert effects == done, "work that was done in time was thrown away"

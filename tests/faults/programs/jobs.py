@@ -126,9 +126,13 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
         return "held"
 
     def patient(ctx: SyncContext) -> str:
-        """The first attempt waits to be told that its lease is lost."""
+        """The first attempt waits until it should end; it says when it hears of a shutdown."""
         witness.write("starts", ctx)
+        heard = False
         while ctx.attempt == 1:
+            if ctx.stopping and not heard:
+                heard = True
+                witness.write("told", ctx, "stopping")
             if ctx.canceled:
                 witness.write("told", ctx, "canceled")
                 return "told"
