@@ -1,0 +1,159 @@
+"""The command `windlass`.
+
+Each command is a module that is imported when it is asked for: a shell should not wait for a
+database driver to be told how to spell an option. So nothing but click is imported up here, and
+the one-line help of each command stands in the table below.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from windlass.errors import WindlassError
+
+READER_GONE = 141
+"""The exit code when the reader of our output has gone: as if by SIGPIPE."""
+
+
+class Entry(NamedTuple):
+    """Where a command is, and what it does in a few words."""
+
+    module: str
+    name: str
+    help: str
+
+
+SECTIONS: dict[str, dict[str, Entry]] = {
+    "Work": {
+        "worker": Entry("worker", "worker", "Run jobs until told to stop."),
+        "enqueue": Entry("enqueue", "enqueue", "Make a run of a job."),
+        "demo": Entry("demo", "demo", "Watch a tour of what runs can do."),
+    },
+    "Look": {
+        "runs": Entry("runs", "runs", "List runs, newest first."),
+        "show": Entry("show", "show", "Show everything about one run."),
+        "dead": Entry("dead", "dead", "Look at failed runs; retry or discard them in bulk."),
+    },
+    "Act": {
+        "cancel": Entry("control", "cancel", "End runs, or ask running ones to end."),
+        "retry": Entry("control", "retry", "Run failed or canceled runs again."),
+    },
+    "Store": {
+        "migrate": Entry("migrate", "migrate", "Bring the database's schema up to date."),
+    },
+}
+
+EPILOG = """\
+\b
+The application is named by --app, $WINDLASS_APP, or `app` in windlass.toml; the store by --url,
+the application, $WINDLASS_URL, or `url` in windlass.toml, else sqlite:///windlass.db.
+
+\b
+Exit codes: 0 done; 1 the run failed, or nothing matched; 2 wrong usage; 3 not found; 4 not
+possible in this state; 5 the store cannot be used; 130 interrupted."""
+
+
+class Commands(click.Group):
+    """A group whose commands are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name all commands."""
+        return [name for entries in SECTIONS.values() for name in entries]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        entry = next((e[cmd_name] for e in SECTIONS.values() if cmd_name in e), None)
+        if entry is None:
+            return None
+        module = import_module(f"windlass.cli.{entry.module}")
+        command: click.Command = getattr(module, entry.name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by what one wants, without importing any."""
+        width = max(map(len, self.list_commands(ctx)))
+        for title, entries in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(n.ljust(width), entry.help) for n, entry in entries.items()])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and exit; whatever was expected to go wrong is one sentence."""
+        _encode_anything()
+        try:
+            # What comes back is the code of ctx.exit(); the commands themselves return nothing.
+            code = super().main(
+                args,
+                prog_name or "windlass",
+                complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                **extra,
+            )
+            _flush()
+        except _ReaderGone:
+            _forget_output()
+            sys.exit(READER_GONE)
+        except (click.ClickException, click.Abort, WindlassError) as error:
+            from windlass.cli.failures import exit_code, tell
+
+            tell(error)
+            sys.exit(exit_code(error))
+        sys.exit(code or 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; click's own answer to a broken pipe is exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+
+
+def _encode_anything() -> None:
+    """Show a sign that the terminal has not as a question mark, instead of failing."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+class _ReaderGone(Exception):
+    """Whoever read our output has enough (`| head`)."""
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise _ReaderGone from None
+
+
+def _forget_output() -> None:
+    """What is left in the buffer would be complained about at exit."""
+    with open(os.devnull, "wb") as nothing:  # noqa: PTH123 - pathlib costs more than it gives
+        os.dup2(nothing.fileno(), sys.stdout.fileno())
+
+
+@click.group(
+    "windlass",
+    cls=Commands,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("--app", metavar="MODULE:NAME", help="The application; may also follow a command.")
+@click.option("--url", metavar="URL", help="The store; may also follow a command.")
+@click.version_option(package_name="windlass", message="windlass %(version)s")
+@click.pass_context
+def main(ctx: click.Context, app: str | None, url: str | None) -> None:
+    """Durable jobs for Python, from one SQLite file to a fleet on PostgreSQL."""
+    ctx.obj = {"app": app, "url": url}

@@ -1,0 +1,204 @@
+"""What the demo shows: a table that is drawn anew on terminals, lines elsewhere."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+import click
+
+from windlass.cli.demo.acts import Act
+from windlass.cli.output import faint, heading, paint, status_text, width_of
+from windlass.domain.states import Status
+
+BAR = 24
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_PART = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
+_TITLE = 26
+_STATUS = 11
+_INDENT = "  "
+
+
+class Burst(NamedTuple):
+    """How far the burst is."""
+
+    total: int
+    done: int = 0
+    seconds: float = 0.0
+    over: bool = False
+
+
+class Screen(Protocol):
+    """Where the tour is shown."""
+
+    def begin(self, place: str) -> None:
+        """Say what is to come."""
+
+    def show(self, acts: Sequence[Act], burst: Burst | None, elapsed: float, now: datetime) -> None:
+        """Show how things are."""
+
+    def end(self) -> None:
+        """Give the terminal back."""
+
+
+class Glyphs(NamedTuple):
+    """Signs that the output can encode."""
+
+    good: str
+    bad: str
+    full: str
+    empty: str
+    spinner: str
+
+
+def open_screen(height: int) -> Screen:
+    """A live screen on terminals that have room for it, else lines."""
+    size = shutil.get_terminal_size()
+    live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return Live() if live and size.lines > height and size.columns >= 60 else Lines()
+
+
+def glyphs() -> Glyphs:
+    """Fall back to ASCII where the output has no more."""
+    fine = Glyphs("✓", "✗", "━", "─", _SPINNER)
+    try:
+        "".join(fine).encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return Glyphs("+", "x", "#", "-", "|/-\\")
+    return fine
+
+
+def row(act: Act, now: datetime, signs: Glyphs, spin: str) -> str:
+    """One act on one line."""
+    run = act.run
+    if run is None:
+        return _INDENT + faint(f"  {act.title}")
+    mark = spin
+    if act.finished:
+        good = act.as_expected
+        mark = paint(signs.good, "green") if good else paint(signs.bad, "red", bold=True)
+    tries = f"{run.attempt}×" if run.attempt > 1 else ""
+    return (
+        f"{_INDENT}{mark} {act.title:<{_TITLE}}{_padded(status_text(run.status.value), _STATUS)}"
+        f"{tries:<4}{_middle(act, now, signs)}"
+    )
+
+
+def burst_row(burst: Burst, signs: Glyphs, spin: str) -> str:
+    """The burst on one line."""
+    title = f"burst of {burst.total:,}"
+    status = Status.SUCCEEDED if burst.over else Status.RUNNING
+    mark = spin
+    text = f"{bar(burst.done / burst.total, signs)} {burst.done:,}"
+    if burst.over:
+        good = burst.done == burst.total
+        mark = paint(signs.good, "green") if good else paint(signs.bad, "red", bold=True)
+        text = f"{burst.done:,} in {burst.seconds:.2f} s, {rate(burst):,} a second"
+    painted = _padded(status_text(status.value), _STATUS)
+    return f"{_INDENT}{mark} {title:<{_TITLE}}{painted}{'':<4}{text}"
+
+
+def rate(burst: Burst) -> int:
+    """Runs a second."""
+    return round(burst.done / burst.seconds) if burst.seconds else 0
+
+
+def bar(fraction: float, signs: Glyphs) -> str:
+    """A bar of progress."""
+    full = round(min(max(fraction, 0.0), 1.0) * BAR)
+    return paint(signs.full * full, "green") + faint(signs.empty * (BAR - full))
+
+
+def fit(text: str, width: int) -> str:
+    """Cut a line, which may be coloured, to the terminal's width."""
+    if width_of(text) <= width:
+        return text
+    kept, used = "", 0
+    for part in _PART.findall(text):
+        size = 0 if part.startswith("\x1b") else width_of(part)
+        if used + size > width - 1:
+            break
+        kept, used = kept + part, used + size
+    return f"{kept}…" + ("\x1b[0m" if "\x1b" in kept else "")
+
+
+class Live:
+    """A table that is drawn over itself."""
+
+    def __init__(self) -> None:
+        self._signs = glyphs()
+        self._lines = 0
+        self._frame = 0
+
+    def begin(self, place: str) -> None:
+        """Make room."""
+        click.echo()
+        title = f"{_INDENT}{heading('Windlass')} {faint(f'· one worker · {place}')}"
+        click.echo(fit(title, shutil.get_terminal_size().columns))
+        click.echo()
+        click.echo("\x1b[?25l", nl=False)
+
+    def show(self, acts: Sequence[Act], burst: Burst | None, elapsed: float, now: datetime) -> None:
+        """Draw the table over the one before."""
+        self._frame += 1
+        spin = paint(self._signs.spinner[self._frame % len(self._signs.spinner)], "yellow")
+        lines = [row(act, now, self._signs, spin) for act in acts]
+        lines.append(burst_row(burst, self._signs, spin) if burst else "")
+        width = shutil.get_terminal_size().columns
+        up = f"\x1b[{self._lines}F" if self._lines else ""
+        drawn = "".join(f"\x1b[2K{fit(line, width)}\n" for line in lines)
+        click.echo(up + drawn, nl=False)
+        self._lines = len(lines)
+
+    def end(self) -> None:
+        """Show the cursor again."""
+        click.echo("\x1b[?25h", nl=False)
+
+
+class Lines:
+    """One line for each change."""
+
+    def __init__(self) -> None:
+        self._signs = glyphs()
+        self._told: dict[str, object] = {}
+
+    def begin(self, place: str) -> None:
+        """Say where."""
+        click.echo(f"Windlass demo, one worker, {place}")
+
+    def show(self, acts: Sequence[Act], burst: Burst | None, elapsed: float, now: datetime) -> None:
+        """Tell what has changed."""
+        for act in acts:
+            run = act.run
+            if run is None:
+                continue
+            quarter = int((run.progress or 0) * 4)
+            if self._news(act.title, (run.status, run.attempt, quarter, act.finished)):
+                self._tell(row(act, now, self._signs, " "), elapsed)
+        if burst is not None and burst.over and self._news("burst", True):
+            self._tell(burst_row(burst, self._signs, " "), elapsed)
+
+    def end(self) -> None:
+        """Nothing to give back."""
+
+    def _news(self, what: str, state: object) -> bool:
+        before = self._told.get(what)
+        self._told[what] = state
+        return before != state
+
+    def _tell(self, line: str, elapsed: float) -> None:
+        click.echo(f"{elapsed:6.2f} s {line}".rstrip())
+
+
+def _middle(act: Act, now: datetime, signs: Glyphs) -> str:
+    run = act.run
+    if run is not None and run.status is Status.RUNNING and run.progress is not None:
+        return f"{bar(run.progress, signs)} {run.progress:4.0%} {run.progress_message or ''}"
+    return act.story(now)
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - width_of(text))

@@ -1,0 +1,171 @@
+"""`windlass enqueue`: makes a run of a job."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from windlass.cli.options import (
+    Place,
+    duration,
+    json_option,
+    moment,
+    moment_or_duration,
+    place_options,
+)
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+    from windlass.client import Run
+    from windlass.errors import UnknownJob
+
+
+@click.command
+@click.argument("job")
+@click.argument("text", metavar="[JSON]", required=False)
+@click.option(
+    "--arg",
+    "arguments",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="One argument; the value is JSON, else text. May be repeated.",
+)
+@click.option(
+    "--delay", metavar="DURATION", callback=duration, help="Start no sooner than in so long."
+)
+@click.option("--at", metavar="TIME", callback=moment, help="Start no sooner than then, ISO 8601.")
+@click.option("--priority", metavar="N", type=int, help="Larger is more urgent.")
+@click.option("--key", metavar="TEXT", help="Make no second run of the job with the same key.")
+@click.option("--key-ttl", metavar="DURATION", callback=duration, help="How long the key counts.")
+@click.option("--queue", metavar="NAME", help="Another queue than the job's.")
+@click.option("--tag", "tags", metavar="TEXT", multiple=True, help="To find it by; repeatable.")
+@click.option(
+    "--expires",
+    metavar="DURATION|TIME",
+    callback=moment_or_duration,
+    help="Fail it if it has not started by then.",
+)
+@click.option("--max-attempts", metavar="N", type=int, help="How many failures end it.")
+@click.option(
+    "--timeout", metavar="DURATION", callback=duration, help="How long one attempt may take."
+)
+@click.option("--wait", is_flag=True, help="Wait for the end; print the result as JSON.")
+@click.option(
+    "--timeout-wait", metavar="DURATION", callback=duration, help="How long to wait at most."
+)
+@json_option
+@place_options
+def enqueue(
+    place: Place,
+    job: str,
+    text: str | None,
+    arguments: tuple[str, ...],
+    wait: bool,
+    timeout_wait: float | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Make a run of JOB and print its id.
+
+    The arguments are a JSON object (`-` reads it from standard input), or --arg, or both. Without
+    --app the job must be known to the store, as those of every worker that has started are.
+
+    \b
+    windlass enqueue send_welcome '{"user_id": 7}'
+    windlass enqueue resize --arg path=/tmp/a.png --arg width=200 --wait
+    """
+    from windlass.cli.output import to_json
+
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    input_ = {**_read_object(text), **_read_arguments(arguments)}
+    app = place.store(existing=False)
+    run = _enqueue(app, job, input_ or None, given)
+    if wait:
+        _wait(run, timeout_wait, as_json=as_json)
+    else:
+        click.echo(to_json(run.to_dict(), indent=2) if as_json else run.id)
+
+
+def _enqueue(
+    app: "Windlass", job: str, input_: dict[str, Any] | None, options: dict[str, Any]
+) -> "Run":
+    from windlass.cli.loading import must_exist
+    from windlass.errors import UnknownJob
+
+    if job not in app.jobs:
+        must_exist(app)  # a new file would know no job
+    try:
+        return app.enqueue(job, input_, **options)
+    except UnknownJob as error:
+        _explain(app, error)
+
+
+def _explain(app: "Windlass", error: "UnknownJob") -> NoReturn:
+    """A job is known to the code that defines it, and to the store once a worker had it."""
+    from windlass.errors import UnknownJob, UsageError
+
+    stored = app.store.run(app.store.operations.list_jobs(app.settings.tenant))
+    known = sorted({*app.jobs, *(row.name for row in stored)})
+    better = UnknownJob(error.job, known)
+    if "did you mean" in str(better):
+        raise better from None
+    names = ", ".join(known[:10]) + ("…" if len(known) > 10 else "")
+    there = f"there are {names}" if known else "no worker has told the store of any job yet"
+    raise UsageError(
+        f"There is no job {error.job!r}: {there}; start a worker that has it, or name the "
+        "application that defines it by --app."
+    ) from None
+
+
+def _wait(run: "Run", timeout: float | None, *, as_json: bool) -> None:
+    from windlass.cli.output import to_json
+    from windlass.errors import RunFailed
+
+    try:
+        run.wait(timeout)
+    except KeyboardInterrupt:
+        click.echo(f"windlass: Not waiting any longer; run {run.id} goes on.", err=True)
+        raise
+    if as_json:
+        click.echo(to_json(run.to_dict(), indent=2))
+    elif run.status == "succeeded":
+        click.echo(to_json(run.result))
+    if run.status != "succeeded":
+        raise RunFailed(run.id, run.status.value, run.failure, run.error)
+
+
+def _read_object(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    if text == "-":
+        text = sys.stdin.read()
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except ValueError as error:
+        raise click.UsageError(f"The arguments are not JSON: {error}.") from None
+    except RecursionError:
+        raise click.UsageError("The arguments are nested too deeply.") from None
+    if not isinstance(value, dict):
+        raise click.UsageError(
+            "The arguments must be a JSON object, by name, such as '{\"user_id\": 7}'."
+        )
+    return value
+
+
+def _read_arguments(pairs: Sequence[str]) -> dict[str, Any]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="'--arg'")
+        try:
+            found[name] = json.loads(value, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            found[name] = value
+    return found
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

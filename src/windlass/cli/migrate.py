@@ -1,0 +1,27 @@
+"""`windlass migrate`: brings the database's schema up to date."""
+
+import click
+
+from windlass.cli.options import Place, place_options
+
+
+@click.command
+@click.option("--check", is_flag=True, help="Change nothing; exit with 5 if it is not up to date.")
+@place_options
+def migrate(place: Place, check: bool) -> None:
+    """Bring the database's schema up to date.
+
+    Safe to repeat, and safe to run from several places at once. SQLite files are brought up to
+    date by whoever opens them; on PostgreSQL, run this before starting a new version.
+    """
+    from windlass.errors import SchemaMismatch
+
+    app = place.store(existing=check)
+    if check:
+        found, needed = app.store.schema_version()
+        if found != needed:
+            raise SchemaMismatch(found or None, needed)
+        before, after = found, needed
+    else:
+        before, after = app.migrate()
+    click.echo(f"up to date ({after})" if before == after else f"schema {before} → {after}")

@@ -1,0 +1,165 @@
+"""How things look on a terminal: tables, ages, colours.
+
+Colours and cut lines are for terminals. Into a pipe goes plain text, whole and one row per line,
+for grep and awk. Whatever text comes from a run is escaped: it cannot move the cursor.
+"""
+
+import json
+import os
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from windlass.domain.run import Event
+from windlass.domain.states import Status
+from windlass.duration import format_duration
+from windlass.logs import escape
+
+GAP = "  "
+WIDEST = 2_000
+"""The longest line that is written into a pipe."""
+
+STATUS_COLORS: Mapping[str, str] = {
+    Status.SCHEDULED: "blue",
+    Status.QUEUED: "cyan",
+    Status.RUNNING: "yellow",
+    Status.SUCCEEDED: "green",
+    Status.FAILED: "red",
+    Status.CANCELED: "magenta",
+    "timeout": "red",
+    "crashed": "red",
+    "snoozed": "blue",
+    "interrupted": "magenta",
+}
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def colorful() -> bool:
+    """Whether standard output is a terminal that may be coloured."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return not plain and sys.stdout.isatty()
+
+
+def columns() -> int:
+    """How wide a line may be."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDEST
+
+
+def paint(text: str, color: str | None = None, **style: Any) -> str:
+    """Colour a text, where colours are wanted."""
+    return click.style(text, fg=color, **style) if colorful() else text
+
+
+def status_text(status: str) -> str:
+    """A status, or an attempt's outcome, in its colour."""
+    return paint(status, STATUS_COLORS.get(status))
+
+
+def heading(text: str) -> str:
+    """The title of a part."""
+    return paint(text, bold=True)
+
+
+def faint(text: str) -> str:
+    """Something of less weight."""
+    return paint(text, dim=True)
+
+
+def one_line(text: str) -> str:
+    """Text of a run on one line, without what could move the cursor."""
+    return escape(" ".join(text.split()))
+
+
+def width_of(text: str) -> int:
+    """How many columns a text takes."""
+    return sum(_char_width(c) for c in _ANSI.sub("", text))
+
+
+def cut(text: str, width: int) -> str:
+    """Shorten plain text to so many columns."""
+    if width_of(text) <= width:
+        return text
+    kept, used = [], 0
+    for char in text:
+        used += _char_width(char)
+        if used >= width:
+            break
+        kept.append(char)
+    return "".join(kept) + "…" if width > 0 else ""
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
+    """Align the columns; the last one is cut to fit.
+
+    A title that begins with ">" is of numbers: its column is aligned to the right.
+    """
+    right = [title.startswith(">") for title in titles]
+    shown = [[heading(title.lstrip(">")) for title in titles], *rows]
+    last = len(titles) - 1
+    widths = [max(width_of(row[i]) for row in shown) for i in range(last)]
+    room = columns() - len(indent) - sum(widths) - len(GAP) * last
+    lines = []
+    for row in shown:
+        cells = [_pad(row[i], widths[i], right=right[i]) for i in range(last)]
+        end = row[last] if width_of(row[last]) <= room else cut(_ANSI.sub("", row[last]), room)
+        lines.append((indent + GAP.join([*cells, end])).rstrip())
+    return lines
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long something is past, or ahead, in its largest unit."""
+    seconds = (now - moment).total_seconds()
+    if abs(seconds) < 1:
+        return "just now"
+    size, unit = next((s, u) for s, u in _UNITS if abs(seconds) >= s)
+    length = f"{int(abs(seconds) // size):,} {unit}"
+    return f"{length} ago" if seconds > 0 else f"in {length}"
+
+
+def took(start: datetime, end: datetime) -> str:
+    """How long something took."""
+    return format_duration(max(0.0, (end - start).total_seconds()))
+
+
+def clock_time(moment: datetime) -> str:
+    """An instant, to the second, in UTC."""
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z"
+
+
+def event_text(event: Event) -> str:
+    """What an event says beside its type."""
+    data = dict(event.data or {})
+    if "delay" in data:
+        data["delay"] = format_duration(float(data["delay"]))
+    return ", ".join(f"{name} {one_line(str(value))}" for name, value in data.items())
+
+
+def to_json(value: object, *, indent: int | None = None) -> str:
+    """JSON in ASCII, which any stream can carry."""
+    return json.dumps(value, indent=indent, default=str)
+
+
+def readable(value: object) -> str:
+    """JSON for people: in their own script, on one line."""
+    return escape(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _pad(text: str, width: int, *, right: bool) -> str:
+    blanks = " " * (width - width_of(text))
+    return blanks + text if right else text + blanks
+
+
+def _char_width(char: str) -> int:
+    if char.isascii():
+        return 1
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -1,0 +1,88 @@
+"""How a worker is told to stop, and how its process ends whatever handlers do.
+
+- The first SIGTERM or SIGINT asks: before the worker exists the process ends at once, since
+  nothing was claimed; afterwards it drains.
+- A later one insists: the process ends on the spot, and its leases run out. Process managers
+  often pass Ctrl-C on to children that the terminal has told already: a second signal right
+  after the first is that, and not impatience.
+- A thread that cannot be stopped, a coroutine that swallows its cancellation, a library that
+  blocks at exit: none of them may keep a process alive whose work is done. Hence the alarm.
+
+The handlers are Python's own, not the event loop's: those would wait for the very handler that
+blocks the loop.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from types import FrameType
+from typing import NoReturn
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+FAREWELL = 3.0
+"""Seconds for what an application does at exit."""
+TOGETHER = 0.25
+"""Seconds within which two signals are one request."""
+
+
+class StoppedEarly(BaseException):
+    """A signal came before there was anything to stop."""
+
+
+class Signals:
+    """Turns signals into a stop; made in the main thread, before anything slow."""
+
+    def __init__(self) -> None:
+        self._stop: Callable[[], None] | None = None
+        self._first: float | None = None
+        for number in SIGNALS:
+            signal.signal(number, self._received)
+
+    def then(self, stop: Callable[[], None]) -> None:
+        """From now on ask by calling this, in the main thread, between any two instructions."""
+        self._stop = stop
+
+    def _received(self, number: int, _: FrameType | None) -> None:
+        if self._first is None:
+            self._first = time.monotonic()
+            if self._stop is None:
+                raise StoppedEarly
+            self._stop()
+        elif time.monotonic() - self._first > TOGETHER:
+            leave(128 + number)
+
+
+class Alarm:
+    """Ends the process if it has not ended by itself in time."""
+
+    def __init__(self) -> None:
+        # Its thread exists before it is needed: a signal handler cannot start one, lest it wait
+        # for a lock that the code it interrupted holds.
+        self._orders: SimpleQueue[tuple[float, int]] = SimpleQueue()
+        threading.Thread(target=self._watch, name="windlass-alarm", daemon=True).start()
+
+    def set(self, seconds: float, code: int) -> None:
+        """End in so many seconds, with this exit code; replaces what was set before."""
+        self._orders.put((seconds, code))
+
+    def _watch(self) -> None:
+        seconds, code = self._orders.get()
+        while True:
+            try:
+                seconds, code = self._orders.get(timeout=seconds)
+            except Empty:
+                leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process now, whatever else runs in it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, RuntimeError):  # closed, or busy writing
+            continue
+    os._exit(code)

@@ -1,0 +1,117 @@
+"""`windlass demo`: the tour ends well, on both stores, into a pipe and on a terminal."""
+
+import io
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kit import PATIENCE, command, ok, run
+from windlass.cli.demo.acts import Act, acts
+from windlass.cli.demo.screen import Burst, burst_row, fit, glyphs
+from windlass.cli.output import width_of
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tour of one act."""
+    monkeypatch.setattr("windlass.cli.demo.tour.acts", lambda: acts()[:1])
+
+
+def test_every_kind_of_run_ends_as_expected(url: str) -> None:
+    shown = ok("demo", "--url", url)
+
+    for act in acts():
+        assert f"✓ {act.title} " in shown
+    assert re.search(r"succeeded +1,048 +1,048\n +failed +4 +4\n +canceled +1 +1\n", shown)
+    assert re.search(r"burst: 1,000 runs in [0-9.]+ s, [0-9,]+ runs a second", shown)
+    assert "every outcome as expected\n" in shown
+    assert "\x1b" not in shown
+    commands = re.findall(r"^  windlass (.*)$", shown, re.MULTILINE)
+    assert [line.split()[0] for line in commands] == ["runs", "show", "dead"]
+    for line in commands:
+        assert "demo." in ok(*shlex.split(line))
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize(("options", "left"), [(["--once"], 0), ([], 1)])
+def test_once_leaves_nothing_behind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], left: int
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+
+    shown = ok("demo", *options)
+
+    assert len(list(folder.iterdir())) == left
+    assert ("Have a look" in shown) == bool(left)
+
+
+def test_on_a_terminal_a_table_is_drawn_over_itself(folder: Path) -> None:
+    master, slave = pty.openpty()
+    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "50"}
+    environ.pop("NO_COLOR", None)
+    with subprocess.Popen(
+        command("demo", "--once"), stdin=slave, stdout=slave, stderr=slave, env=environ
+    ) as process:
+        os.close(slave)
+        shown = read_all(master)
+        assert process.wait(PATIENCE) == 0
+    os.close(master)
+
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
+    assert shown.index("\x1b[?25l") < shown.index("\x1b[14F") < shown.index("\x1b[?25h")
+    assert "\x1b[32m✓" in shown
+    assert "every outcome as expected" in shown
+
+
+def read_all(master: int) -> str:
+    """Read a terminal until nobody has it open."""
+    parts: list[bytes] = []
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            part = b""
+        if not part:
+            return b"".join(parts).decode()
+        parts.append(part)
+
+
+def test_what_is_not_as_expected_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fewer() -> list[Act]:
+        found = acts()[:1]
+        found[0].attempts = 7
+        return found
+
+    monkeypatch.setattr("windlass.cli.demo.tour.acts", fewer)
+
+    result = run("demo", "--once")
+
+    assert result.exit_code == 1
+    assert "not as expected: instant" in result.stdout
+    assert "✗ instant" in result.stdout
+
+
+def test_signs_of_a_poor_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+
+    row = burst_row(Burst(1000, 500), glyphs(), "|")
+
+    assert row.isascii()
+    assert "############------------ 500" in row
+
+
+@pytest.mark.parametrize("width", range(1, 20))
+def test_coloured_lines_are_cut_to_fit(width: int) -> None:
+    cut = fit("\x1b[31mred\x1b[0m and 日本語 too", width)
+
+    assert width_of(cut) <= width
+    assert "\x1b" not in cut or cut.endswith(("\x1b[0m", "too"))

@@ -1,0 +1,201 @@
+"""`windlass enqueue`: on both stores, by an application and by name alone."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.kit import fails, introduce, make_app, ok, ok_json, run, work, write_jobs
+from windlass import Run
+
+
+@pytest.fixture
+def known(url: str) -> str:
+    """A store that knows jobs."""
+    introduce(make_app(url))
+    return url
+
+
+def shown(url: str, run_id: str) -> Any:
+    return ok_json("show", run_id.strip(), "--url", url, "--json")
+
+
+def test_the_id_alone_is_printed(known: str) -> None:
+    printed = ok("enqueue", "greet", '{"name": "Ada"}', "--url", known)
+
+    found = shown(known, printed)
+    assert printed == f"{found['id']}\n"
+    assert (found["job"], found["status"], found["input"]) == ("greet", "queued", {"name": "Ada"})
+
+
+def test_arguments_one_by_one_are_json_or_text(known: str) -> None:
+    for given, read in {"Ada": "Ada", "a=b": "a=b", '"7"': "7", "": ""}.items():
+        printed = ok("enqueue", "greet", "--arg", f"name={given}", "--url", known)
+        assert shown(known, printed)["input"] == {"name": read}
+
+
+def test_an_argument_counts_more_than_the_object(known: str) -> None:
+    printed = ok("enqueue", "greet", '{"name": "Ada"}', "--arg", "name=Bob", "--url", known)
+
+    assert shown(known, printed)["input"] == {"name": "Bob"}
+
+
+def test_the_object_may_come_from_standard_input(known: str) -> None:
+    printed = ok("enqueue", "greet", "-", "--url", known, input='{"name": "Zoë"}')
+
+    assert shown(known, printed)["input"] == {"name": "Zoë"}
+
+
+def test_all_options(known: str) -> None:
+    printed = ok(
+        *("enqueue", "greet", "--url", known, "--at", "2040-01-31T12:00Z", "--priority", "5"),
+        *("--key", "k", "--key-ttl", "1h", "--queue", "slow", "--tag", "a", "--tag", "b"),
+        *("--expires", "2041-01-31T12:00:00+01:00", "--max-attempts", "7", "--timeout", "90s"),
+    )
+
+    found = shown(known, printed)
+    assert (found["status"], found["priority"], found["key"]) == ("scheduled", 5, "k")
+    assert (found["queue"], found["tags"]) == ("slow", ["a", "b"])
+    assert found["scheduled_for"] == "2040-01-31T12:00:00Z"
+    assert found["expires_at"] == "2041-01-31T11:00:00Z"
+    assert "of at most 7" in ok("show", printed.strip(), "--url", known)
+
+
+def test_durations(known: str) -> None:
+    found = shown(known, ok("enqueue", "greet", "--url", known, "--delay", "2h", "--expires", "1d"))
+
+    created, due, expires = (
+        datetime.fromisoformat(found[name]) for name in ("created_at", "due_at", "expires_at")
+    )
+    assert due - created == timedelta(hours=2)
+    assert expires - created == timedelta(days=1)
+
+
+def test_a_time_without_a_zone_is_local(known: str) -> None:
+    found = shown(known, ok("enqueue", "greet", "--url", known, "--at", "2040-01-31T12:00"))
+
+    local = datetime(2040, 1, 31, 12).astimezone(UTC)
+    assert datetime.fromisoformat(found["scheduled_for"]) == local
+
+
+def test_the_same_key_is_the_same_run(known: str) -> None:
+    first = ok("enqueue", "greet", "--url", known, "--key", "k")
+
+    assert ok("enqueue", "greet", "--url", known, "--key", "k") == first
+    told = fails(4, "enqueue", "greet", "--url", known, "--key", "k", "--arg", "name=x")
+    assert told.endswith(f"Use another key, or see `windlass show {first.strip()}`.")
+
+
+def test_json_is_the_whole_run(known: str) -> None:
+    found = ok_json("enqueue", "greet", "--url", known, "--json", "--tag", "t")
+
+    assert (found["job"], found["status"], found["tags"]) == ("greet", "queued", ["t"])
+
+
+def test_wait_prints_the_result(known: str) -> None:
+    app = make_app(known)
+    first = app.jobs["greet"].using(key="done").enqueue(name="Ada")
+    work(app)
+
+    waiting = ("enqueue", "greet", "--arg", "name=Ada", "--key", "done", "--url", known, "--wait")
+    assert ok(*waiting) == '"Hello, Ada"\n'
+    found = json.loads(ok(*waiting, "--json"))
+    assert (found["id"], found["result"]) == (first.id, "Hello, Ada")
+
+
+def test_wait_for_a_run_that_fails(known: str) -> None:
+    app = make_app(known)
+    failed = app.jobs["refuse"].using(key="done").enqueue()
+    work(app)
+
+    told = fails(1, "enqueue", "refuse", "--key", "done", "--url", known, "--wait")
+
+    assert told.startswith(f"Run {failed.id} failed (fatal): windlass.domain.policy.Fatal: no.")
+    assert told.endswith(f"See `windlass show {failed.id}`.")
+
+
+def test_wait_not_for_ever(known: str) -> None:
+    told = fails(1, "enqueue", "greet", "--url", known, "--wait", "--timeout-wait", "10ms")
+
+    assert "did not end within 0.01 s. It goes on: see `windlass show " in told
+
+
+def test_who_stops_waiting_is_told_that_the_run_goes_on(
+    known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "wait", interrupted)
+
+    result = run("enqueue", "greet", "--url", known, "--wait")
+
+    assert result.exit_code == 130
+    assert re.fullmatch(
+        r"windlass: Not waiting any longer; run [-0-9a-f]{36} goes on\.\n\n?", result.stderr
+    )
+
+
+def test_the_applications_jobs_make_a_new_file(folder: Path) -> None:
+    write_jobs(folder, "sqlite:///new.db")
+
+    ok("enqueue", "greet", "--app", "jobs")
+
+    assert (folder / "new.db").exists()
+
+
+def test_an_unknown_job(known: str) -> None:
+    assert fails(2, "enqueue", "great", "--url", known) == (
+        "There is no job 'great': did you mean 'greet'?"
+    )
+    assert fails(2, "enqueue", "xyz", "--url", known) == (
+        "There is no job 'xyz': there are break_down, greet, refuse; start a worker that has it, "
+        "or name the application that defines it by --app."
+    )
+
+
+def test_a_store_without_jobs(url: str) -> None:
+    ok("migrate", "--url", url)
+
+    assert "no worker has told the store of any job yet" in fails(
+        2, "enqueue", "greet", "--url", url
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (['{"name"'], "The arguments are not JSON: "),
+        (["[1]"], "The arguments must be a JSON object, by name, such as"),
+        (['{"name": NaN}'], "The arguments are not JSON: NaN is not JSON."),
+        (["[" * 100_000], "The arguments are nested too deeply."),
+        (["--arg", "name"], "Invalid value for '--arg': 'name' is not NAME=VALUE."),
+        (["--arg", "nome=x"], "Job 'greet' has no argument 'nome'"),
+        (["--arg", "name=7"], "Job 'greet' "),
+        (["--delay", "5x"], "Invalid value for '--delay': '5x' is not a duration: "),
+        (["--delay", "-5s"], "Invalid value for '--delay': '-5s' is not a duration: "),
+        (["--at", "soon"], "Invalid value for '--at': 'soon' is not a time such as"),
+        (["--expires", "soon"], "Invalid value for '--expires': 'soon' is neither a duration"),
+        (["--priority", "high"], "Invalid value for '--priority': "),
+        (["--priority", "99999"], "Bad option priority (argument): "),
+        (["--max-attempts", "0"], "Bad option max_attempts (argument): "),
+        (["--delay", "1s", "--at", "2040-01-01"], "give either delay or at, not both"),
+        (["--key-ttl", "1h"], "Bad option key_ttl (argument): it needs a key."),
+        (["--queue", "a b"], "Bad option queue (argument): "),
+    ],
+)
+def test_wrong_usage(arguments: list[str], told: str, folder: Path) -> None:
+    write_jobs(folder, "sqlite:///windlass.db")
+
+    assert told in fails(2, "enqueue", "greet", *arguments, "--app", "jobs")
+
+
+def test_nothing_is_enqueued_by_mistake(folder: Path) -> None:
+    write_jobs(folder, "sqlite:///windlass.db")
+
+    assert run("enqueue", "greet", "[]", "--app", "jobs").exit_code == 2
+
+    assert not (folder / "windlass.db").exists()
