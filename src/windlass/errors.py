@@ -30,7 +30,6 @@ survives pickling, and a PostgreSQL function can raise one with its SQLSTATE and
 those arguments as DETAIL: `SQLSTATES[sqlstate](*json_array)`.
 """
 
-import difflib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Protocol
@@ -61,7 +60,9 @@ class UnknownJob(UsageError):
         self.known = tuple(known)
 
     def __str__(self) -> str:
-        near = difflib.get_close_matches(self.job, self.known, n=1)
+        from difflib import get_close_matches  # every command would wait for it
+
+        near = get_close_matches(self.job, self.known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "is the module that defines it imported?"
         return f"There is no job {self.job!r}: {hint}"
 
