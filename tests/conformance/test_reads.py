@@ -352,6 +352,16 @@ def test_the_backlog_counts_what_is_left(drive: Driver) -> None:
     assert backlog.oldest_ready_at == oldest
 
 
+def test_what_is_due_counts_as_ready_before_it_is_dispatched(drive: Driver) -> None:
+    drive.add(delay=60.0)
+    drive.add(delay=61.0)
+    drive.advance(60)
+
+    backlog = drive.call(drive.ops.backlog(None, None))
+
+    assert (backlog.ready, backlog.scheduled) == (1, 1)
+
+
 def test_the_backlog_is_narrowed_by_queues_and_jobs(drive: Driver) -> None:
     for queue in ("x", "y"):
         for job in ("a", "b"):
