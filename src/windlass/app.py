@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from windlass import codec
 from windlass.client import Client, Request, Run, Using
@@ -13,7 +13,8 @@ from windlass.context import Context, SyncContext
 from windlass.domain.job import JobOptions, JobSpec, define_job, is_name
 from windlass.domain.run import JobRow
 from windlass.domain.signature import check_parameters
-from windlass.duration import Duration
+from windlass.duration import Duration, parse_duration
+from windlass.engine.sweeper import RESEND_AFTER
 from windlass.engine.worker import Worker, WorkerOptions
 from windlass.errors import BadArguments, DuplicateJob, UnknownJob, UsageError
 from windlass.job import Job
@@ -25,6 +26,20 @@ from windlass.transport.store import StoreTransport
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class WorkerChanges(TypedDict, total=False):
+    """The settings that one worker may have of its own."""
+
+    lease: Duration
+    renew: Duration
+    sweep: Duration
+    drain: Duration
+    poll: Duration
+    max_crashes: int
+    concurrency: int
+    threads: int
+    queues: Sequence[str] | None
 
 
 class JobDecorator(Protocol):
@@ -182,30 +197,37 @@ class Windlass:
 
     # -- work -------------------------------------------------------------------------------
 
-    def worker(self, **changes: Any) -> Worker:
-        """A worker for the jobs defined here; run it with `await worker.run()`."""
-        settings = self.settings
-        options: dict[str, Any] = {
-            "lease": settings.lease,
-            "renew": settings.renew,
-            "sweep": settings.sweep,
-            "drain": settings.drain,
-            "poll": settings.poll,
-            "max_crashes": settings.max_crashes,
-            "concurrency": settings.concurrency,
-            "threads": settings.threads,
-            "queues": settings.queues,
-            "result_limit": settings.payload_limit,
-            "tenant": settings.tenant,
-            **changes,
-        }
-        return Worker(
-            self.store,
-            [job.spec for job in self._jobs.values()],
-            WorkerOptions(**options),
-            sources=self.sources,
-            transport=self.transport,
+    def worker(
+        self,
+        *,
+        services: bool = True,
+        resend_after: Duration = RESEND_AFTER,
+        **changes: Unpack[WorkerChanges],
+    ) -> Worker:
+        """A worker for the jobs defined here; run it with `await worker.run()`.
+
+        It has the application's settings with these changes. Without `services` it leaves
+        dispatching, expiry and recovery to others. What a transport has not delivered for
+        `resend_after` is sent again.
+        """
+        settings = self.settings.having(**changes)
+        options = WorkerOptions(
+            lease=settings.lease,
+            renew=settings.renew,
+            sweep=settings.sweep,
+            drain=settings.drain,
+            poll=settings.poll,
+            max_crashes=settings.max_crashes,
+            concurrency=settings.concurrency,
+            threads=settings.threads,
+            queues=settings.queues,
+            result_limit=settings.payload_limit,
+            services=services,
+            resend_after=parse_duration(resend_after),
+            tenant=settings.tenant,
         )
+        specs = [job.spec for job in self._jobs.values()]
+        return Worker(self.store, specs, options, sources=self.sources, transport=self.transport)
 
     def migrate(self) -> tuple[int, int]:
         """Bring the store's schema up to date; returns the versions before and after."""

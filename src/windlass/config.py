@@ -11,7 +11,7 @@ import re
 import reprlib
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -88,9 +88,22 @@ class Settings:
             if name not in found:
                 found[name] = _read(name, value, source)
                 sources[name] = source
-        lease = found.get("lease", DEFAULT_LEASE)
-        settings = cls(**{"renew": lease / 3, "sweep": lease / 6, **found})
+        settings = cls(**_with_shares({"lease": DEFAULT_LEASE} | found))
         _check_relations(settings, sources)
+        return settings
+
+    def having(self, **options: Any) -> Self:
+        """The same settings with some of them changed. Raises BadOption.
+
+        A new lease brings its shares, renew and sweep, unless they are given as well.
+        """
+        found: dict[str, Any] = {}
+        for name, value, source in _candidates(options, {}, None):
+            if name not in _READERS:
+                raise BadOption(name, f"there is none of that name, but {_KNOWN}", source)
+            found[name] = _read(name, value, source)
+        settings = replace(self, **_with_shares(found))
+        _check_relations(settings, dict.fromkeys(found, "argument"))
         return settings
 
 
@@ -100,8 +113,14 @@ def find_file(directory: Path) -> Path | None:
     return next((path for path in (f / FILE_NAME for f in folders) if path.is_file()), None)
 
 
+def _with_shares(found: dict[str, Any]) -> dict[str, Any]:
+    if "lease" not in found:
+        return found
+    return {"renew": found["lease"] / 3, "sweep": found["lease"] / 6, **found}
+
+
 def _candidates(
-    options: Mapping[str, object], environ: Mapping[str, str], directory: Path
+    options: Mapping[str, object], environ: Mapping[str, str], directory: Path | None
 ) -> Iterator[tuple[str, object, str]]:
     """Yield (name, value, source), the strongest source first."""
     for name, value in options.items():
@@ -112,7 +131,7 @@ def _candidates(
         variable = PREFIX + name.upper()
         if environ.get(variable, "").strip():
             yield name, environ[variable].strip(), f"environment variable {variable}"
-    path = find_file(directory)
+    path = find_file(directory) if directory is not None else None
     if path is not None:
         for name, value in _table(path).items():
             yield name, value, f"file {path}"
