@@ -11,9 +11,8 @@ I14  a live run has exactly one position, a finished one none; a position carrie
      token and attempt
 I16  every row belongs to a run of the same tenant
 
-`violations` returns sentences, none where all is well. Times are those that the store wrote: on
-PostgreSQL a call takes its time before it waits for a row, so that under real concurrency two
-times may be swapped by as long as a call takes; `slack` allows for that.
+`violations` returns sentences, none where all is well. Times are those that the store wrote;
+`slack` allows for a clock that was set back meanwhile.
 """
 
 from __future__ import annotations

@@ -289,12 +289,12 @@ def _live(steer: Driver, *, examples: int, steps: int) -> None:
 
 
 def test_the_store_behaves_as_the_model_does(steer: Driver) -> None:
-    _live(steer, examples=30, steps=30)
+    _live(steer, examples=20, steps=30)
 
 
 @requires("in_process")
 def test_the_store_behaves_as_the_model_does_in_longer_lives(steer: Driver) -> None:
-    _live(steer, examples=40, steps=80)
+    _live(steer, examples=20, steps=60)
 
 
 @pytest.mark.long

@@ -10,7 +10,6 @@ import multiprocessing
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -27,7 +26,6 @@ from windlass.domain.states import Intent, Status
 from windlass.errors import IllegalTransition
 from windlass.sources import Sources
 
-SLACK = timedelta(seconds=5)  # a call takes its time before it waits for its turn
 ROUNDS = 60
 
 
@@ -48,7 +46,7 @@ def race(*contenders: Callable[[], Any]) -> list[Any]:
 
 def assert_sound(drive: Driver) -> None:
     """Nothing is wrong with the history of any run."""
-    assert violations(History.read(drive.tables), slack=SLACK) == []
+    assert violations(History.read(drive.tables)) == []
 
 
 @pytest.fixture

@@ -10,8 +10,10 @@ set enable_mergejoin = off
 as $$
 begin
   return query
-    select v.* from windlass.run_view v
-     where v.tenant = p_tenant and v.id = any (p_ids)
+    select v.*
+      from (select distinct unnest(p_ids) as id) i
+     cross join lateral (select * from windlass.run_view x
+                          where x.tenant = p_tenant and x.id = i.id limit 1) v
      order by v.id desc;
 end
 $$;

@@ -1,0 +1,323 @@
+"""Plans: with many rows, statements find theirs by an index and read no large table through.
+
+PostgreSQL's functions are judged by what they did: `auto_explain` tells of every statement inside
+them. Their plans are kept by the session, so the tables are filled after the plans were made, and
+nothing is analysed: that is how a burst of work meets a worker that was idle. SQLite's statements
+are judged by EXPLAIN QUERY PLAN, with the statistics of filled tables.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+
+from windlass.domain.outcome import Outcome
+from windlass.domain.run import Finish, Held, RunFilter, RunRef, Want
+from windlass.domain.states import Failure, Status
+from windlass.sources import Sources
+from windlass.store.interface import Call
+from windlass.store.postgres.operations import PostgresOperations, Statement
+from windlass.store.queries import load_queries
+from windlass.store.sqlite.store import SqliteStore
+
+PART = 5_000  # rows in each position table, and finished runs
+LARGE = frozenset({"runs", "ready", "leases", "timers", "events", "attempts", "failures"})
+
+# -- PostgreSQL --------------------------------------------------------------------------------
+
+SESSION = """
+load 'auto_explain';
+set auto_explain.log_min_duration = 0;
+set auto_explain.log_nested_statements = on;
+set auto_explain.log_analyze = on;
+set auto_explain.log_timing = off;
+set auto_explain.log_format = json;
+set auto_explain.log_level = notice;
+"""
+
+FILL = """
+create temporary table made as
+select n, windlass.uuid7() as id,
+       (array['ready', 'leases', 'timers', 'failed'])[1 + n % 4] as part
+  from generate_series(1, 4 * :part) n;
+insert into windlass.runs (tenant, id, job, queue, priority, input, created_at, scheduled_for,
+                           status, failure, attempt, failures, crash_count, token, seq,
+                           finished_at)
+select 'default', id, 'job' || n % 20, 'main', 0, '{}', now(), now(),
+       case part when 'failed' then part end, case part when 'failed' then 'fatal' end,
+       1, 1, 0, 1, 3, case part when 'failed' then now() end
+  from made;
+insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
+                            attempt, failures, crash_count, token, seq, expires_at)
+select 'default', id, case when n % 10 = 0 then 'rare' else 'greet' end, 'main', 0, now(),
+       0, 0, 0, 0, 1, now() + interval '1 day'
+  from made where part = 'ready';
+insert into windlass.leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
+                             attempt, failures, crash_count, token, seq)
+select 'default', id, 'greet', 'main', 0, 'w' || (n % 50), 1, now(), 1, 0, 0, 1, 2
+  from made where part = 'leases';
+insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
+                             attempt, failures, crash_count, token, seq, expires_at)
+select 'default', id, 'greet', 'main', 0, now() + (n - 100) * interval '1 minute', 'delay',
+       0, 0, 0, 0, 1, now() + interval '1 day'
+  from made where part = 'timers';
+insert into windlass.failures (tenant, id, job, queue, status, failure, at)
+select 'default', id, 'greet', 'main', 'failed', 'fatal', now() from made where part = 'failed';
+insert into windlass.attempts (tenant, run, attempt, token, worker, outcome,
+                               started_at, finished_at)
+select 'default', id, 1, 1, 'w1', 'failed', now(), now() from made where part = 'failed';
+insert into windlass.events (tenant, subject, seq, type, at, attempt)
+select 'default', id, s, 'run.enqueued', now(), 0
+  from made, generate_series(1, case part when 'failed' then 3 when 'leases' then 2 else 1 end) s;
+drop table made;
+"""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What the statements of one call did."""
+
+    scanned: set[str] = field(default_factory=set)  # large tables read from end to end
+    indexes: set[str] = field(default_factory=set)
+    rows: int = 0  # of large tables, returned or passed over
+
+    def add(self, node: Mapping[str, Any]) -> None:
+        """Take in a node and those below it."""
+        table = node.get("Relation Name")
+        if "Index Name" in node:
+            self.indexes.add(node["Index Name"])
+        if table in LARGE and node["Node Type"].endswith("Scan"):
+            passed = node.get("Rows Removed by Filter", 0)
+            self.rows += int((node["Actual Rows"] + passed) * node["Actual Loops"])
+            if node["Node Type"] == "Seq Scan" and node["Actual Loops"]:
+                self.scanned.add(str(table))
+        for child in node.get("Plans", ()):
+            self.add(child)
+
+
+class Session:
+    """One session of a client that was there before the rows were."""
+
+    def __init__(self, conn: psycopg.Connection[Any]) -> None:
+        self._conn = conn
+        self._plans: list[Mapping[str, Any]] = []
+        conn.execute(SESSION)
+        conn.add_notice_handler(self._note)
+        self.ops = PostgresOperations()
+
+    def call(self, call: Call[Any]) -> Plan:
+        """Run a call as the store does, and tell what it did."""
+        assert isinstance(call, Statement)
+        self._plans.clear()
+        self._conn.execute(call.sql, call.parameters, prepare=True).fetchall()
+        plan = Plan()
+        for found in self._plans:
+            plan.add(found["Plan"])
+        return plan
+
+    def ids(self, table: str) -> Sequence[str]:
+        """The ids that are in a table."""
+        query = {
+            "ready": "select id::text from windlass.ready order by id",
+            "leases": "select id::text from windlass.leases order by id",
+            "failures": "select id::text from windlass.failures order by id",
+        }[table]
+        return [row[0] for row in self._conn.execute(query)]
+
+    def fill(self) -> None:
+        """Make many rows of everything."""
+        with self._conn.cursor() as cursor:
+            cursor.execute(FILL.replace(":part", str(PART)).encode())
+
+    def analyse(self) -> None:
+        """Let the server learn how many rows there are."""
+        self._conn.execute("analyze")
+
+    def _note(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+        _, found, text = (diagnostic.message_primary or "").partition("plan:\n")
+        if found:
+            self._plans.append(json.loads(text))
+
+
+def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
+    """Each call, an index it must use, and how many rows of large tables it may touch."""
+    ops = session.ops
+    ready, held, dead = (session.ids(table) for table in ("ready", "leases", "failures"))
+    middle = dead[len(dead) // 2] if dead else None
+    ends = [
+        Finish(tenant="default", id=ident, token=1, outcome=Outcome.SUCCEEDED)
+        for ident in held[:50]
+    ]
+    others = [
+        Finish(tenant="default", id=ident, token=1, outcome=Outcome.FAILED, failure=Failure.FATAL)
+        for ident in held[50:100]
+    ]
+    named = tuple(RunRef("default", ident) for ident in ready[-50:])
+    absent = "00000000-0000-7000-8000-000000000000"
+    one = RunRef("default", held[200] if held else absent)
+    waits = RunRef("default", ready[-60] if ready else absent)
+    failed = RunRef("default", middle or absent)
+
+    def want(**fields: Any) -> Want:
+        given: dict[str, Any] = {"limit": 50, "jobs": ("greet",), "queues": ("main",)}
+        return Want(**(given | fields))
+
+    return {
+        "claim": (ops.cycle("w1", 1, [], want()), "ready_to_claim", 400),
+        "claim everywhere": (ops.cycle("w1", 1, [], want(queues=None)), "ready_to_claim", 400),
+        "claim what is rare": (ops.cycle("w1", 1, [], want(jobs=("rare",), limit=5)),
+                               "ready_to_claim", 400),
+        "claim in a window": (ops.cycle("w1", 1, [], want(window=100)), "ready_to_claim", 600),
+        "claim by name": (ops.cycle("w1", 1, [], want(ids=named)), "ready_pkey", 400),
+        "succeed": (ops.cycle("w1", 1, ends, None), "leases_pkey", 400),
+        "finish": (ops.cycle("w1", 1, others, None), "leases_pkey", 400),
+        "renew": (ops.renew("w1", 30.0, [Held("default", one.id, 1)], 0), "leases_by_worker", 999),
+        "dispatch": (_sweep(ops, dispatch=True), "timers_by_due", 400),
+        "expire": (_sweep(ops, expire=True), "timers_by_expiry", 400),
+        "get": (ops.get_run(one), "runs_pkey", 50),
+        "events": (ops.list_events(one, 0, 50), "events_pkey", 50),
+        "progress": (ops.progress(Held("default", one.id, 1), 0.5, None), "leases_pkey", 50),
+        "cancel what runs": (ops.cancel(one, None), "leases_pkey", 50),
+        "cancel what waits": (ops.cancel(waits, None), "ready_pkey", 50),
+        "retry": (ops.retry(failed, None), "runs_pkey", 50),
+        "discard": (ops.discard("default", list(dead[:50])), "runs_pkey", 400),
+        "list": (_page(ops, before=middle), "runs_pkey", 800),
+        "list a job": (_page(ops, job="job3", before=middle), "runs_by_job", 800),
+        "list failed": (_page(ops, status=Status.FAILED), "runs_pkey", 800),
+        "list dead": (_page(ops, dead=True), "runs_pkey", 800),
+        "list queued": (_page(ops, status=Status.QUEUED), "ready_pkey", 800),
+        "list running": (_page(ops, status=Status.RUNNING), "leases_pkey", 800),
+        "list scheduled": (_page(ops, status=Status.SCHEDULED), "timers_pkey", 800),
+    }  # fmt: skip
+
+
+def _sweep(ops: PostgresOperations, **what: bool) -> Call[Any]:
+    asked = {"dispatch": False, "expire": False, "reap": False} | what
+    return ops.sweep(**asked, max_crashes=3, limit=50)
+
+
+def _page(ops: PostgresOperations, **fields: Any) -> Call[Any]:
+    return ops.list_runs(RunFilter(limit=50, **fields))
+
+
+@pytest.fixture
+def session(pg_database: str) -> Iterator[Session]:
+    """A session whose plans were made while the tables were empty."""
+    with psycopg.connect(pg_database, autocommit=True) as conn:
+        found = Session(conn)
+        conn.execute("select windlass.register('w1', 3600)")
+        # PL/pgSQL settles for one plan after it was used a few times.
+        for _ in range(7):
+            for name, (call, _, _) in _calls(found).items():
+                if not name.startswith(("cancel", "retry")):
+                    found.call(call)
+        yield found
+
+
+@pytest.mark.parametrize("analysed", [False, True])
+def test_postgres_reads_no_large_table_through(session: Session, analysed: bool) -> None:
+    session.fill()
+    if analysed:
+        session.analyse()
+    wrong = {}
+    for name, (call, index, most) in _calls(session).items():
+        plan = session.call(call)
+        if plan.scanned or index not in plan.indexes or plan.rows > most:
+            wrong[name] = plan
+
+    assert not wrong, wrong
+
+
+# -- SQLite ------------------------------------------------------------------------------------
+
+# Counting what waits, and looking for messages that were lost, is reading a queue through.
+READS_ALL = frozenset({"backlog", "unpublished"})
+SMALL = frozenset({"workers", "jobs", "sqlite_schema", "schema_version"})
+# Names of lists and of what was found so far, within the statements.
+LISTS = frozenset({"json_each", "i", "found", "holder", "h", "w"})
+SORTS = frozenset({"get_runs", "list_workers"})  # a page; a few rows
+INDEXES = {
+    "claim_heads": "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id)>(?,?,?))",
+    "lease_range": "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id,tenant)>(?,?,?,?)",
+    "claim_id": "r USING INDEX ready_by_id (tenant=? AND id=?)",
+    "get_lease": "leases USING PRIMARY KEY (tenant=? AND id=?)",
+    "succeed_run": "runs USING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
+    "end_run": "runs USING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
+    "get_runs": "r USING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
+    "due_timers": "timers USING INDEX timers_by_due (due_at<?)",
+    "expired_timers": "timers USING INDEX timers_by_expiry (expires_at<?)",
+    "expired_ready": "ready USING INDEX ready_by_expiry (expires_at<?)",
+    "worker_leases": "leases USING INDEX leases_by_worker (worker=?)",
+    "list_events": "events USING INDEX sqlite_autoindex_events_1 (tenant=? AND subject=? AND",
+    "list_of_job": "r USING INDEX runs_by_job (tenant=? AND job=? AND",
+    "list_failures": "p USING INDEX failures_by_status (tenant=? AND status=? AND",
+}
+
+FILL_FILE = """
+create temporary table made as
+with recursive counted (n) as (select 1 union all select n + 1 from counted where n < 20000)
+select n, randomblob(16) as id, n % 4 as part from counted;
+insert into runs (tenant, id, job, queue, priority, input, created_at, scheduled_for)
+select 'default', id, 'greet', 'main', 0, '{}', 0, 0 from made;
+insert into ready (tenant, id, job, queue, rank, ready_at, attempt, failures, crash_count, token,
+                   seq, expires_at)
+select 'default', id, 'greet', 'main', 0, n, 0, 0, 0, 0, 1, n from made where part = 0;
+insert into leases (tenant, id, job, queue, rank, worker, claim_no, started_at, attempt, failures,
+                    crash_count, token, seq)
+select 'default', id, 'greet', 'main', 0, 'w' || n % 50, 1, 0, 1, 0, 0, 1, 2
+  from made where part = 1;
+insert into timers (tenant, id, job, queue, rank, due_at, why, attempt, failures, crash_count,
+                    token, seq, expires_at)
+select 'default', id, 'greet', 'main', 0, n, 'delay', 0, 0, 0, 0, 1, n from made where part = 2;
+insert into failures (tenant, id, job, queue, status, failure, at)
+select 'default', id, 'greet', 'main', 'failed', 'fatal', 0 from made where part = 3;
+insert into events (tenant, subject, seq, type, at, attempt)
+select 'default', id, 1, 'run.enqueued', 0, 0 from made;
+insert into attempts (tenant, run, attempt, token, worker, outcome, started_at, finished_at)
+select 'default', id, 1, 1, 'w', 'failed', 0, 0 from made;
+insert into run_tags (tenant, tag, id) select 'default', 't' || n % 10, id from made;
+analyze;
+"""
+
+
+def _plans(conn: apsw.Connection) -> Iterator[tuple[str, Sequence[str]]]:
+    for name, statement in load_queries("sqlite").items():
+        if not re.match("(?i)select|with|insert|update|delete", statement):
+            continue
+        bindings = dict.fromkeys(re.findall(r":(\w+)", statement))
+        rows = conn.execute(f"explain query plan {statement}", bindings)
+        yield name, [str(row[-1]) for row in rows]
+
+
+def test_sqlite_reads_no_large_table_through(tmp_path: Path) -> None:
+    path = tmp_path / "windlass.db"
+    with SqliteStore(path, sources=Sources.system()) as store:
+        store.migrate()
+    conn = apsw.Connection(str(path))
+    conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # as the store has it
+    conn.pragma("synchronous", "off")
+    conn.execute(FILL_FILE)
+
+    plans = dict(_plans(conn))
+
+    wrong = {}
+    for name, steps in plans.items():
+        scanned = {step.split()[1] for step in steps if step.startswith("SCAN")}
+        sorts = any("TEMP B-TREE" in step for step in steps)
+        if name not in READS_ALL and scanned - SMALL - LISTS:
+            wrong[name] = steps
+        if sorts and name not in SORTS:
+            wrong[name] = steps
+        if name in INDEXES and not any(INDEXES[name] in step for step in steps):
+            wrong[name] = steps
+    assert wrong == {}
+    assert set(INDEXES) <= set(plans)
+    conn.close()
