@@ -20,6 +20,7 @@ def run(app: Windlass, signals: Signals, alarm: Alarm, *, drain: bool, **options
         try:
             runner.run(_work(app, app.worker(**options), signals, alarm, drain=drain))
         finally:
+            signals.then(lambda: None)  # whoever asks from now on need not ask
             # What handlers left behind may block the loop's end, or the interpreter's.
             alarm.set(FAREWELL, 0 if sys.exc_info()[0] is None else 1)
 
@@ -37,16 +38,21 @@ async def _work(
 
     signals.then(stop)
     working = asyncio.create_task(worker.run())
-    watching = asyncio.create_task(_stop_when_drained(worker)) if drain else None
+    watching = asyncio.create_task(_drained(worker)) if drain else None
     try:
+        if watching is not None:
+            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+            worker.stop()
         await working
+        if watching is not None and watching.done():
+            await watching
     finally:
         if watching is not None:
             watching.cancel()
         await app.aclose()
 
 
-async def _stop_when_drained(worker: Worker) -> None:
+async def _drained(worker: Worker) -> None:
     # Let it register its jobs even where nothing is to be done.
     while not worker.id:  # noqa: ASYNC110 - it has no event for that, and needs it here alone
         await asyncio.sleep(0.01)
@@ -58,9 +64,8 @@ async def _stop_when_drained(worker: Worker) -> None:
             log.debug("store unavailable", extra={"error": str(error)})
             await asyncio.sleep(0.5)
         else:
-            break
-    log.info("nothing left to do", extra={"worker": worker.id})
-    worker.stop()
+            log.info("nothing left to do", extra={"worker": worker.id})
+            return
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
