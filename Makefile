@@ -27,7 +27,7 @@ check: $(STAMP) ## Lint, formatting, types, layers and sizes
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy $(filter-out examples,$(SOURCES))
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/check_sizes.py src
 	$(BIN)/python tools/make_docs.py --check
 

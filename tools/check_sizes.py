@@ -31,12 +31,18 @@ def oversized(path: Path) -> Iterator[str]:
                     f"{path}:{node.lineno}: {node.name} has {lines} lines, at most {FUNCTION_LINES}"
                 )
         elif isinstance(node, ast.ClassDef):
-            methods = sum(isinstance(x, Function) and not x.name.startswith("_") for x in node.body)
+            methods = len({x.name for x in node.body if isinstance(x, Function) and is_verb(x)})
             if methods > PUBLIC_METHODS:
                 yield (
                     f"{path}:{node.lineno}: class {node.name} has {methods} public methods, "
                     f"at most {PUBLIC_METHODS}"
                 )
+
+
+def is_verb(method: Function) -> bool:
+    """Whether it is a public method: properties are attributes, overloads are one method."""
+    marks = {mark.id for mark in method.decorator_list if isinstance(mark, ast.Name)}
+    return not method.name.startswith("_") and "property" not in marks
 
 
 def main(roots: list[str]) -> int:

@@ -1,181 +1,28 @@
 """A run as an application holds it: what was last read of it, and what can be done with it."""
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from windlass import codec
-from windlass.domain.outcome import ErrorInfo
-from windlass.domain.run import Attempt, Event, RunRecord, RunRef
-from windlass.domain.states import Failure, Status
+from windlass.client.view import RunView
+from windlass.domain.run import Event, RunRecord
 from windlass.duration import Duration
 
 if TYPE_CHECKING:
     from windlass.client.client import Client
 
 
-class Run:
+class Run(RunView):
     """One logical execution of a job with one input.
 
     The attributes are what was last read; `refresh` reads again. The a-methods are the async
     twins.
     """
 
-    __slots__ = ("_client", "_record")
+    __slots__ = ("_client",)
 
     def __init__(self, client: "Client", record: RunRecord) -> None:
+        super().__init__(record)
         self._client = client
-        self._record = record
-
-    @property
-    def id(self) -> str:
-        """The id, to keep and to ask with."""
-        return self._record.id
-
-    @property
-    def tenant(self) -> str:
-        """Its owner."""
-        return self._record.tenant
-
-    @property
-    def job(self) -> str:
-        """The job's name."""
-        return self._record.job
-
-    @property
-    def queue(self) -> str:
-        """The lane in which it waits."""
-        return self._record.queue
-
-    @property
-    def status(self) -> Status:
-        """Where it stands; equal to its text, `run.status == "queued"`."""
-        return self._record.status
-
-    @property
-    def priority(self) -> int:
-        """Larger is more urgent."""
-        return self._record.priority
-
-    @property
-    def attempt(self) -> int:
-        """How often it was started."""
-        return self._record.attempt
-
-    @property
-    def failures(self) -> int:
-        """How often its handler failed: what max_attempts limits."""
-        return self._record.failures
-
-    @property
-    def crash_count(self) -> int:
-        """How often its worker died under it."""
-        return self._record.crash_count
-
-    @property
-    def key(self) -> str | None:
-        """Its dedupe key."""
-        return self._record.key
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Its tags."""
-        return self._record.tags
-
-    @property
-    def input(self) -> dict[str, Any]:
-        """The arguments, by name, as JSON has them."""
-        value = codec.decode(self._record.input)
-        return value if isinstance(value, dict) else {"": value}
-
-    @property
-    def result(self) -> Any:
-        """What the handler returned, as JSON has it; None until it succeeded."""
-        return codec.decode(self._record.result)
-
-    @property
-    def error(self) -> ErrorInfo | None:
-        """The error that ended it, or the latest one while it is retried."""
-        if self._record.error is not None:
-            return self._record.error
-        if self.status is Status.SUCCEEDED:
-            return None
-        return next((a.error for a in reversed(self.attempts) if a.error is not None), None)
-
-    @property
-    def failure(self) -> Failure | None:
-        """Why a failed run failed."""
-        return self._record.failure
-
-    @property
-    def reason(self) -> str | None:
-        """Why it was canceled, where a reason was given."""
-        return self._record.reason
-
-    @property
-    def cancel_requested(self) -> bool:
-        """Whether it runs and was asked to end."""
-        return self._record.intent is not None
-
-    @property
-    def progress(self) -> float | None:
-        """How far it is, from 0 to 1, as its handler last told."""
-        return self._record.progress
-
-    @property
-    def progress_message(self) -> str | None:
-        """What it is at, as its handler last told."""
-        return self._record.progress_message
-
-    @property
-    def created_at(self) -> datetime:
-        """When it was enqueued."""
-        return _utc(self._record.created_at)
-
-    @property
-    def scheduled_for(self) -> datetime:
-        """When it was first to start."""
-        return _utc(self._record.scheduled_for)
-
-    @property
-    def due_at(self) -> datetime | None:
-        """While it is scheduled: when it will be queued."""
-        return None if self._record.due_at is None else _utc(self._record.due_at)
-
-    @property
-    def expires_at(self) -> datetime | None:
-        """By when it must have started."""
-        return None if self._record.expires_at is None else _utc(self._record.expires_at)
-
-    @property
-    def started_at(self) -> datetime | None:
-        """When its current or last attempt started."""
-        return None if self._record.started_at is None else _utc(self._record.started_at)
-
-    @property
-    def finished_at(self) -> datetime | None:
-        """When it ended for good."""
-        return None if self._record.finished_at is None else _utc(self._record.finished_at)
-
-    @property
-    def updated_at(self) -> datetime:
-        """When its last event happened."""
-        return _utc(self._record.updated_at)
-
-    @property
-    def worker(self) -> str | None:
-        """Who runs it, or ran it last."""
-        return self._record.worker
-
-    @property
-    def attempts(self) -> Sequence[Attempt]:
-        """The attempts that have ended, oldest first."""
-        return self._record.attempts
-
-    @property
-    def ref(self) -> RunRef:
-        """Its full name."""
-        return RunRef(self._record.tenant, self._record.id)
 
     def refresh(self) -> "Run":
         """Read it again; returns itself. Raises RunNotFound."""
@@ -225,57 +72,5 @@ class Run:
         """As `events`."""
         return await self._client.aevents(self.id, after=after)
 
-    @property
-    def record(self) -> RunRecord:
-        """All that was read."""
-        return self._record
-
-    def to_dict(self) -> Mapping[str, Any]:
-        """Everything, as JSON has it."""
-        return as_dict(self)
-
     def __repr__(self) -> str:
         return f"<Run {self.id} {self.job} {self.status.value}>"
-
-
-_SHOWN = (
-    *("id", "tenant", "job", "queue", "status", "priority", "attempt", "failures"),
-    *("crash_count", "key", "tags", "input", "result", "failure", "reason", "progress"),
-    *("progress_message", "created_at", "scheduled_for", "due_at", "expires_at"),
-    *("started_at", "finished_at", "updated_at", "worker"),
-)
-
-
-def as_dict(run: Run) -> dict[str, Any]:
-    """A run for `--json` and the like: plain values, times as ISO 8601 in UTC."""
-    found = {name: _plain(getattr(run, name)) for name in _SHOWN}
-    error = run.error
-    found["error"] = None if error is None else {"type": error.type, "message": error.message}
-    found["attempts"] = [
-        {
-            "attempt": a.attempt,
-            "outcome": a.outcome.value,
-            "worker": a.worker,
-            "started_at": _plain(a.started_at),
-            "finished_at": _plain(a.finished_at),
-            "error": None
-            if a.error is None
-            else {
-                "type": a.error.type,
-                "message": a.error.message,
-                "traceback": a.error.traceback,
-            },
-        }
-        for a in run.attempts
-    ]
-    return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return _utc(value).isoformat().replace("+00:00", "Z")
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC)
