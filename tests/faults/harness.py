@@ -122,16 +122,31 @@ class Stage:
         """The workers that are registered from a process."""
         return self.rows("workers", pid=pid)
 
-    def started(self, run: str, attempt: int = 1) -> Line | None:
-        """The line by which an attempt said that it has begun."""
-        return self.said("starts", run, attempt=attempt)
-
     def said(self, kind: str, run: str, *, attempt: int = 1, word: str = "") -> Line | None:
         """A line of an attempt."""
         for line in self.witness.lines(kind):
             if (line.run, line.attempt) == (run, attempt) and line.word.startswith(word):
                 return line
         return None
+
+    def await_line(self, kind: str, run: str, *, attempt: int = 1, word: str = "") -> Line:
+        """Wait for a line of an attempt."""
+        return eventually(
+            lambda: self.said(kind, run, attempt=attempt, word=word),
+            what=f"attempt {attempt} of {run} is in {kind} {word}",
+        )
+
+    def await_start(self, *runs: str, attempt: int = 1) -> list[Line]:
+        """Wait until attempts have begun."""
+        return [self.await_line("starts", run, attempt=attempt) for run in runs]
+
+    def await_lines(self, kind: str, count: int, *, within: float = 10.0) -> None:
+        """Wait until so many lines were written."""
+        eventually(
+            lambda: len(self.witness.raw(kind)) >= count,
+            within=within,
+            what=f"{count} lines in {kind}",
+        )
 
     def acked(self) -> dict[int, str]:
         """What clients were told, by number."""
@@ -248,11 +263,10 @@ class Fleet:
 
     def await_workers(self, *workers: Process) -> None:
         """Wait until workers are known to the store."""
-        for worker in workers:
-            eventually(
-                lambda pid=worker.pid: self._stage.workers(pid),  # type: ignore[misc]
-                what=f"worker {worker.pid} is registered",
-            )
+        eventually(
+            lambda: all(self._stage.workers(worker.pid) for worker in workers),
+            what="the workers are registered",
+        )
 
     def client(self, **config: Any) -> Process:
         """Start a process that enqueues."""

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from tests.conformance.places import SqlitePlace
-from tests.faults.harness import Fleet, Stage, eventually
+from tests.faults.harness import Fleet, Stage
 
 # Where a commit copies the log back to the file, in pages of 4 KiB; some may come on top.
 CHECKPOINT = 4000 * 4096
@@ -35,7 +35,7 @@ def storm(stage: Stage, fleet: Fleet, *, clients: int, count: int) -> None:
     with reading(path):
         workers = [fleet.worker(concurrency=4) for _ in range(4)]
         crowd = [fleet.client(first=n * 10_000, count=count, ms=5) for n in range(clients)]
-        eventually(lambda: len(stage.witness.raw("acks")) > count, what="the crowd is at work")
+        stage.await_lines("acks", count)
         vacuum = threading.Thread(target=try_to_vacuum, args=(path,))
         vacuum.start()
         assert [client.wait(within=200) for client in crowd] == [0] * clients

@@ -79,10 +79,7 @@ def test_no_acknowledged_run_is_lost_when_everything_is_killed(stage: Stage, fle
     for first in itertools.islice(itertools.count(0, 1_000_000), 5):
         before = len(stage.witness.raw("acks"))
         crowd = [fleet.client(first=first, ms=1), fleet.worker()]
-        eventually(
-            lambda before=before: len(stage.witness.raw("acks")) >= before + 20,  # type: ignore[misc]
-            what="some more runs are acknowledged",
-        )
+        stage.await_lines("acks", before + 20)
         for process in crowd:
             process.signal(signal.SIGKILL)
         for process in crowd:

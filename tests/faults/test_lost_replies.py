@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.harness import Fleet, Stage, eventually, through
+from tests.faults.harness import Fleet, Stage, through
 from tests.faults.programs.jobs import define_jobs
 from tests.faults.proxy import Fault, Proxy
 from windlass import Windlass
@@ -86,10 +86,7 @@ def test_streams_that_are_killed_and_begun_again_make_each_run_once(
     for _ in range(2):
         before = len(stage.witness.raw("acks"))
         clients = [fleet.client(**stream) for stream in streams]
-        eventually(
-            lambda before=before: len(stage.witness.raw("acks")) > before + 40,  # type: ignore[misc]
-            what="some runs are acknowledged",
-        )
+        stage.await_lines("acks", before + 40)
         for client in clients:
             client.kill()
     asked = {int(n) for n in stage.witness.raw("asked")}

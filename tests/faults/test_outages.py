@@ -67,8 +67,7 @@ def test_an_outage_for_all_is_a_crash_of_nobody(
     url, outage = reach
     kept = [stage.app.enqueue("hold", {"n": n}).id for n in range(8)]
     squad = [fleet.worker(url=url) for _ in range(2)]
-    for run in kept:
-        eventually(lambda run=run: stage.started(run), what="the long runs have begun")  # type: ignore[misc]
+    stage.await_start(*kept)
     acked = [run.id for run in stage.load(100)]
     with outage():
         rest(1.5 * LEASE)
@@ -107,7 +106,7 @@ def gear_up(stage: Stage, count: int) -> list[str]:
     """Bring workers to a speed at which they claim ahead of their seats, then slow them down."""
     requests = [stage.app.jobs["gear"].request(n=n) for n in range(count)]
     runs = [run.id for run in stage.app.enqueue_many(requests)]
-    eventually(lambda: len(stage.witness.raw("effects")) > 1000, what="the workers are fast")
+    stage.await_lines("effects", 1000)
     stage.witness.raise_flag("slow")
     return runs
 
@@ -119,7 +118,7 @@ def test_a_worker_that_cannot_renew_claims_nothing_more(
     stage = postgres_stage
     fleet.ready_worker(url=through(proxy, stage.url))
     acked = [run.id for run in stage.load(600, ms=(20, 40))]
-    eventually(lambda: stage.witness.raw("effects"), what="the worker is at work")
+    stage.await_lines("effects", 1)
     proxy.expect(Fault.LOSE_REQUEST, "windlass.renew", times=1_000_000)
     cut = time.monotonic()
     rest(FENCE + INSTANT + 1.0)
@@ -141,13 +140,13 @@ def test_a_worker_in_a_black_hole_fences_itself_and_comes_back(
     stage = postgres_stage
     lost = fleet.ready_worker(url=through(proxy, stage.url))
     held = stage.app.enqueue("hold").id
-    eventually(lambda: stage.started(held), what="the long run has begun")
+    stage.await_start(held)
     acked = [run.id for run in stage.load(300)]
-    eventually(lambda: len(stage.witness.raw("effects")) > 20, what="the worker is at work")
+    stage.await_lines("effects", 20)
     proxy.swallow()
     cut = time.monotonic()
     fleet.worker()
-    eventually(lambda: stage.started(held, 2), what="another worker has the long run")
+    stage.await_start(held, attempt=2)
     stage.witness.raise_flag("release")
     rest(max(0.0, cut + 3 * LEASE - time.monotonic()))
     stage.quiet()
@@ -183,8 +182,7 @@ def test_a_server_that_crashes_costs_a_pause_and_nothing_else(
         kept = [stage.app.enqueue("hold", {"n": n}).id for n in range(4)]
         squad = [fleet.worker(), fleet.worker()]
         client = fleet.client(ms=30)
-        for run in kept:
-            eventually(lambda run=run: stage.started(run), what="the long runs have begun")  # type: ignore[misc]
+        stage.await_start(*kept)
         for _ in range(2):
             await_progress(stage)
             server.stop("immediate")
@@ -207,11 +205,7 @@ def await_progress(stage: Stage, within: float = 10.0) -> None:
     """Wait until something more is acknowledged, and something more is done."""
     for kind in ("acks", "effects"):
         before = len(stage.witness.raw(kind))
-        eventually(
-            lambda kind=kind, before=before: len(stage.witness.raw(kind)) > before + 5,  # type: ignore[misc]
-            within=within,
-            what=f"more {kind}",
-        )
+        stage.await_lines(kind, before + 5, within=within)
 
 
 def test_sessions_that_are_ended_by_the_server_cost_nothing(
@@ -273,7 +267,7 @@ def test_a_worker_waits_for_a_server_that_is_not_there_yet(
     proxy.refuse()
     early, given_up = (fleet.worker(url=through(proxy, stage.url)) for _ in range(2))
     acked = [run.id for run in stage.load(5)]
-    eventually(lambda: len(stage.witness.raw("begun")) == 2, what="both have begun")
+    stage.await_lines("begun", 2)
     given_up.terminate()
     assert given_up.wait(within=5) == 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.faults.harness import Fleet, Stage, eventually
+from tests.faults.harness import Fleet, Stage
 from windlass import Status
 
 DRAIN = 1.0
@@ -16,10 +16,9 @@ def test_a_worker_that_is_told_to_go_ends_what_it_can_and_gives_back_the_rest(
     """F22: under load, with handlers that take longer than the grace, async and in a thread."""
     long = [stage.app.enqueue(job).id for job in ("hold", "hold", "patient")]
     worker = fleet.ready_worker(drain=DRAIN)
-    for run in long:
-        eventually(lambda run=run: stage.started(run), what="the long runs have begun")  # type: ignore[misc]
+    stage.await_start(*long)
     load = [run.id for run in stage.load(200)]
-    eventually(lambda: len(stage.witness.raw("effects")) > 20, what="the worker is busy")
+    stage.await_lines("effects", 20)
 
     told = worker.terminate()
     assert worker.wait(within=DRAIN + 5) == 0

@@ -28,11 +28,11 @@ def test_an_urgent_run_starts_within_a_second_under_saturation(stage: Stage, fle
     """Busy claims start behind what they took last; an urgent run sorts before that."""
     stage.load(3000, ms=(20, 40))
     worker = fleet.ready_worker(concurrency=16)
-    eventually(lambda: len(stage.witness.raw("effects")) > 100, what="the worker is saturated")
+    stage.await_lines("effects", 100)
     for n in range(3):
         asked = time.monotonic()
         urgent = stage.app.enqueue("load", {"n": n, "ms": 1}, priority=10).id
-        started = eventually(lambda: stage.started(urgent), what="the urgent run has begun")  # noqa: B023
+        (started,) = stage.await_start(urgent)
         assert started.at - asked <= 1.0
     assert stage.live() > 500, "there was no backlog: the test tests nothing"
     worker.terminate()

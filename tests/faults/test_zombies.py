@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.harness import LEASE, RENEW, SLACK, SWEEP, Fleet, Stage, eventually, rest, through
 from tests.faults.proxy import Fault, Proxy
+from windlass.domain.outcome import Outcome
 
 
 def test_a_worker_that_wakes_up_after_its_lease_can_record_nothing(
@@ -17,27 +18,21 @@ def test_a_worker_that_wakes_up_after_its_lease_can_record_nothing(
     sleeper = fleet.ready_worker()
     (old,) = stage.workers(sleeper.pid)
     zombie, patient, held = (stage.app.enqueue(job).id for job in ("zombie", "patient", "hold"))
-    for run in (zombie, patient, held):
-        eventually(lambda run=run: stage.started(run), what="the runs have begun")  # type: ignore[misc]
+    stage.await_start(zombie, patient, held)
     sleeper.stop()
     stopped = time.monotonic()
     heir = fleet.worker()
-    for run in (zombie, patient, held):
-        eventually(lambda run=run: stage.started(run, 2), what="another worker has the runs")  # type: ignore[misc]
+    stage.await_start(zombie, patient, held, attempt=2)
     rest(max(0.0, stopped + 3 * LEASE - time.monotonic()))
 
     woken = sleeper.go_on()
 
     # The heir still holds the runs: only the token tells the two apart.
-    tried = eventually(
-        lambda: lines if len(lines := stage.witness.lines("tried")) == 7 else None,
-        what="the zombie has tried everything",
-    )
+    stage.await_lines("tried", 1 + len(Outcome))
+    tried = stage.witness.lines("tried")
     assert [line.word for line in tried if not line.word.endswith("refused")] == []
     for run in (patient, held):
-        told = eventually(
-            lambda run=run: stage.said("told", run, word="canceled"), what="it is told"
-        )  # type: ignore[misc]
+        told = stage.await_line("told", run, word="canceled")
         assert told.at - woken <= RENEW + SLACK
     assert [row["token"] for row in stage.rows("leases", id=zombie)] == [2]
     assert stage.rows("progress") == []
@@ -49,7 +44,7 @@ def test_a_worker_that_wakes_up_after_its_lease_can_record_nothing(
     ]  # fmt: skip
     heir.kill()
     (later,) = stage.load(1)
-    eventually(lambda: stage.said("effects", later.id), what="the zombie works again")
+    stage.await_line("effects", later.id)
     stage.quiet()
     (attempt,) = stage.rows("attempts", run=later.id)
     assert attempt["worker"] != old["id"]
@@ -68,7 +63,7 @@ def test_an_end_that_arrives_after_its_lease_is_refused(
     assert rule.struck.wait(10), "the end was never sent"
     proxy.pause()
     fleet.worker()
-    eventually(lambda: stage.started(run, 2), what="another worker has the run")
+    stage.await_start(run, attempt=2)
 
     rule.released.set()
     proxy.resume()
@@ -116,7 +111,7 @@ def test_a_worker_that_is_stopped_in_its_commit_ends_the_run_once(
     stage = sqlite_stage
     sleeper = fleet.ready_worker(stop_in_commit=moment, services=False)
     run = stage.app.enqueue("last").id
-    eventually(lambda: stage.witness.raw("stopped"), what="the worker stands in its commit")
+    stage.await_lines("stopped", 1)
     other = fleet.worker()
     rest(LEASE + SWEEP)
 
