@@ -53,9 +53,6 @@ async def _work(
 
 
 async def _drained(worker: Worker) -> None:
-    # Let it register its jobs even where nothing is to be done.
-    while not worker.id:  # noqa: ASYNC110 - it has no event for that, and needs it here alone
-        await asyncio.sleep(0.01)
     while True:
         try:
             await worker.drained()

@@ -48,6 +48,9 @@ class Runner:
                 return self._conclude(holding, await spec.handler(ctx, *args, **kwargs))
             return self._conclude(holding, await spec.handler(*args, **kwargs))
         except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and _canceled_from_outside():
+                # The loop is going down, and took the handler with it before the worker could.
+                holding.stop = holding.stop or Stop.SHUTDOWN
             return self.conclude_error(holding, error)
 
     def run_sync(self, holding: Holding) -> Finish | None:
@@ -144,6 +147,12 @@ def finish(
         counts=counts,
         timed_out=timed_out,
     )
+
+
+def _canceled_from_outside() -> bool:
+    """Whether somebody canceled this task, rather than the handler raising CancelledError."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def succeeded(holding: Holding, result: msgspec.Raw | None) -> Finish:

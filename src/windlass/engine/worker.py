@@ -119,6 +119,7 @@ class Worker:
             moved=lambda _: self._hunger(),
         )
         self._renewal: Renewal | None = None
+        self.started = asyncio.Event()  # it is registered and its jobs are known to the store
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
         self._rebirth: asyncio.Task[None] | None = None
@@ -161,6 +162,7 @@ class Worker:
         if self._options.services:
             self._sweeper.start()
         self._announce()
+        self.started.set()
         try:
             await self._stopping.wait()
         finally:
@@ -175,6 +177,7 @@ class Worker:
 
     async def drained(self) -> None:
         """Wait until nothing is ready, running or retrying for the jobs and queues served here."""
+        await self.started.wait()
         jobs = tuple(self._jobs)
         while True:
             left = await self._store.arun(
