@@ -17,6 +17,7 @@ What happens when it dies here:
 """
 
 import asyncio
+import contextvars
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -83,6 +84,7 @@ class Pump:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._scheduled = False
+        self._context = contextvars.copy_context()
         self._resume_at = 0.0
         self._pause = _FIRST_PAUSE
         self.worker = ""
@@ -116,7 +118,8 @@ class Pump:
         # Deferred, so that a whole batch of quick handlers ends before it is looked at.
         if not self._scheduled:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._look)
+            # A trip serves many: it runs in nobody's context.
+            asyncio.get_running_loop().call_soon(self._look, context=self._context)
 
     async def flushed(self) -> None:
         """Wait until every end has been answered."""

@@ -7,6 +7,7 @@ fenced in the store.
 """
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -51,6 +52,8 @@ class Seats:
         self._may_start = may_start
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop)
+        # Attempts are mostly started by the end of another: they must not inherit its variables.
+        self._context = contextvars.copy_context()
 
     def close(self) -> None:
         """Let go of timers and threads."""
@@ -126,9 +129,11 @@ class Seats:
         if limit is not None:
             self._deadlines.after(limit, holding, self._timed_out)
         if lane.executor is Executor.ASYNC:
-            holding.task = self._loop.create_task(self._attempt(lane, holding))
+            attempt = self._attempt(lane, holding)
+            holding.task = self._loop.create_task(attempt, context=self._context.copy())
         else:
-            self._threads.submit(partial(self._attempt_in_thread, lane, holding))
+            call = partial(self._attempt_in_thread, lane, holding)
+            self._threads.submit(call, self._context.copy())
 
     async def _attempt(self, lane: Lane, holding: Holding) -> None:
         self._ended(lane, holding, await self._runner.run_async(holding))

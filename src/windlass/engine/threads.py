@@ -18,7 +18,7 @@ class Threads:
         self._threads = 0
         self._idle = 0
 
-    def submit(self, call: Callable[[], None]) -> None:
+    def submit(self, call: Callable[[], None], context: contextvars.Context) -> None:
         """Run a call, which must not raise, in a thread."""
         with self._lock:
             if self._idle > 0:
@@ -28,7 +28,7 @@ class Threads:
                 threading.Thread(
                     target=self._run, name=f"windlass-handler-{self._threads}", daemon=True
                 ).start()
-        self._queue.put((contextvars.copy_context(), call))
+        self._queue.put((context, call))
 
     def close(self) -> None:
         """Let the threads end once they are idle."""
