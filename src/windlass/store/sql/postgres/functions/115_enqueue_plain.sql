@@ -12,7 +12,10 @@ declare
 begin
   insert into windlass.runs (tenant, id, job, job_version, queue, priority, input,
                              created_at, scheduled_for)
-  select x.tenant, x.id, x.job, x.version, x.queue, x.priority, x.input, v_now, v_now
+  select x.tenant, x.id, x.job, x.version, x.queue, x.priority,
+         case when octet_length(x.input::text) > 1048576
+              then windlass.refuse_input(octet_length(x.input::text)) else x.input end,
+         v_now, v_now
     from unnest(p_tenants, p_ids, p_jobs, p_versions, p_queues, p_priorities, p_inputs)
          as x(tenant, id, job, version, queue, priority, input);
   insert into windlass.ready (tenant, id, job, queue, rank, ready_at,

@@ -18,8 +18,9 @@ begin
     when 'fixed' then v_delay := v_base;
     when 'linear' then v_delay := least(v_base * p_failures, v_cap);
     -- Past the cap the power itself would overflow: compare logarithms first.
-    else v_delay := case when v_factor > 1
-                          and (p_failures - 1) * ln(v_factor) > ln(v_cap / nullif(v_base, 0))
+    else v_delay := case when v_base = 0 then 0
+                         when v_factor > 1
+                          and (p_failures - 1) * ln(v_factor) > ln(v_cap / v_base)
                          then v_cap
                          else least(v_base * v_factor ^ (p_failures - 1), v_cap) end;
   end case;

@@ -1,0 +1,463 @@
+"""Plain SQL: any language that reaches the database can be a client or a worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from tests.conformance.history import History, violations
+from tests.conformance.kit import ABSENT
+from tests.conformance.places import PostgresTables, Row
+from tests.fixtures.postgres import PostgresUnavailable, find_programs
+from windlass.domain.policy import Retry
+from windlass.errors import SQLSTATES
+from windlass.sources import Sources
+from windlass.store.postgres.store import PostgresStore
+
+WL008 = "WL008"
+
+
+class Client:
+    """A bare connection: nothing of Windlass but what is in the database."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.conn = psycopg.connect(url, autocommit=True, row_factory=dict_row)
+
+    def all(self, query: str, *arguments: object) -> Sequence[Row]:
+        """The rows of a query."""
+        cursor = self.conn.execute(query.encode(), arguments)
+        return cursor.fetchall() if cursor.description else []
+
+    def one(self, query: str, *arguments: object) -> Row:
+        """The only row of a query."""
+        (row,) = self.all(query, *arguments)
+        return row
+
+    def value(self, query: str, *arguments: object) -> Any:
+        """The only value of a query."""
+        (value,) = self.one(query, *arguments).values()
+        return value
+
+    def refused(self, query: str, *arguments: object) -> tuple[str, list[Any]]:
+        """The SQLSTATE and the DETAIL of an error."""
+        with pytest.raises(psycopg.Error) as caught:
+            self.all(query, *arguments)
+        error = caught.value
+        return error.sqlstate or "", json.loads(error.diag.message_detail or "null")
+
+    def status(self, run: object) -> str:
+        """A run's status."""
+        found = self.value("select status from windlass.get_runs('default', array[%s::uuid])", run)
+        return str(found)
+
+
+@pytest.fixture
+def client(pg_database: str) -> Iterator[Client]:
+    """A client of a database of its own, in which one job is defined."""
+    made = Client(pg_database)
+    job = {
+        "name": "greet", "queue": "mail", "priority": 3, "max_attempts": 3,
+        "retry": {"kind": "fixed", "base": 60, "jitter": 0},
+    }  # fmt: skip
+    made.all("select windlass.sync_jobs(%s::json)", json.dumps([job]))
+    yield made
+    made.conn.close()
+    tables = PostgresTables(pg_database)
+    assert violations(History.read(tables)) == []
+    tables.close()
+
+
+def _enqueue(client: Client) -> str:
+    return str(client.value("select id from windlass.enqueue('greet', '{\"n\": 1}')"))
+
+
+def _claim(client: Client, limit: int = 10) -> Sequence[Row]:
+    return client.all("select * from windlass.claim('psql', 1, %s, array['greet'])", limit)
+
+
+def _register(client: Client) -> None:
+    client.all("select windlass.register('psql', 30)")
+
+
+# -- a life in SQL -------------------------------------------------------------------------------
+
+
+def test_a_run_is_enqueued_by_name(client: Client) -> None:
+    answer = client.one("select * from windlass.enqueue('greet', '{\"user\": 7}')")
+
+    assert answer["created"]
+    assert answer["status"] == "queued"
+    assert answer["id"].version == 7
+    run = client.one("select * from windlass.list_runs('default')")
+    assert (run["job"], run["queue"], run["priority"]) == ("greet", "mail", 3)
+    assert run["input"] == {"user": 7}
+
+
+def test_a_run_enqueued_in_a_transaction_exists_once_it_commits(client: Client) -> None:
+    with client.conn.transaction(force_rollback=True):
+        _enqueue(client)
+    assert client.all("select * from windlass.list_runs('default')") == []
+
+    with client.conn.transaction():
+        run = _enqueue(client)
+        with psycopg.connect(client.url) as other:
+            assert other.execute("select * from windlass.list_runs('default')").fetchall() == []
+    assert client.status(run) == "queued"
+
+
+def test_all_arguments_may_be_named(client: Client) -> None:
+    first = client.one(
+        """select * from windlass.enqueue(
+             p_job => 'other', p_input => '[1]', p_queue => 'q', p_priority => 9, p_delay => 60,
+             p_key => 'k', p_key_ttl => 3600, p_tags => array['a', 'b'], p_expires_in => 600,
+             p_options => '{"max_attempts": 2}', p_trace => '00-t', p_job_version => 'v1')"""
+    )
+    again = client.one(
+        "select * from windlass.enqueue('other', '[1]', p_queue => 'q', p_priority => 9, "
+        "p_key => 'k')"
+    )
+
+    assert (first["status"], first["created"]) == ("scheduled", True)
+    assert (again["id"], again["created"]) == (first["id"], False)
+    run = client.one("select * from windlass.list_runs('default', p_tag => 'b')")
+    assert (run["waiting_for"], run["tags"], run["options"]) == (
+        "delay", ["a", "b"], {"max_attempts": 2},
+    )  # fmt: skip
+
+
+def test_a_batch_is_enqueued_at_once(client: Client) -> None:
+    items = [{"id": str(Sources.system().new_id()), "job": "greet", "queue": "mail"}] * 2
+
+    reply = client.value("select windlass.enqueue_many(%s::json)", json.dumps(items))
+
+    assert reply["existing"] == [{"n": 2, "run": items[0]["id"]}]
+    assert client.value("select count(*) from windlass.list_runs('default')") == 1
+
+
+def test_a_worker_in_sql_claims_renews_and_succeeds(client: Client) -> None:
+    run = _enqueue(client)
+    _register(client)
+
+    (claimed,) = _claim(client)
+    renewed = client.value(
+        "select windlass.renew('psql', 30, array['default'], array[%s::uuid], array[1::bigint])",
+        run,
+    )
+    assert client.value("select windlass.progress('default', %s, 1, 0.5, 'half')", run)
+    lost = client.all(
+        "select * from windlass.succeed(array['default'], array[%s::uuid], array[1::bigint], "
+        "array['\"done\"'::json])",
+        run,
+    )
+
+    assert (str(claimed["id"]), claimed["token"], claimed["attempt"]) == (run, 1, 1)
+    assert claimed["input"] == {"n": 1}
+    assert (renewed["alive"], renewed["lost"]) == (True, None)
+    assert lost == []
+    record = client.one("select * from windlass.get_runs('default', array[%s::uuid])", run)
+    assert (record["status"], record["result"], record["worker"]) == ("succeeded", "done", "psql")
+
+
+def test_a_failed_attempt_is_retried_by_the_stored_policy(client: Client) -> None:
+    run = _enqueue(client)
+    _register(client)
+    for attempt in (1, 2, 3):
+        (claimed,) = _claim(client)
+        assert claimed["failures"] == attempt - 1
+        told = client.value(
+            "select windlass.fail('default', %s, %s, "
+            '\'{"type": "E", "message": "m", "traceback": "", "fingerprint": ""}\')',
+            run, claimed["token"],
+        )  # fmt: skip
+        assert told
+        if attempt < 3:
+            assert client.status(run) == "scheduled"
+            client.all("update windlass.timers set due_at = now()")
+            client.all("select windlass.sweep()")
+
+    record = client.one("select * from windlass.get_runs('default', array[%s::uuid])", run)
+    assert (record["status"], record["failure"]) == ("failed", "exhausted")
+    assert (record["attempt"], record["failures"]) == (3, 3)
+    delays = client.all(
+        "select data ->> 'delay' as delay from windlass.events where type = 'run.retrying'"
+    )
+    assert [float(row["delay"]) for row in delays] == [60.0, 60.0]
+
+
+def test_a_fatal_failure_is_not_retried(client: Client) -> None:
+    run = _enqueue(client)
+    _register(client)
+    _claim(client)
+
+    assert client.value("select windlass.fail('default', %s, 1, '{}', true)", run)
+    record = client.one("select * from windlass.get_runs('default', array[%s::uuid])", run)
+    assert (record["status"], record["failure"]) == ("failed", "fatal")
+
+
+def test_a_failure_without_the_lease_records_nothing(client: Client) -> None:
+    run = _enqueue(client)
+    _register(client)
+    _claim(client)
+
+    assert not client.value("select windlass.fail('default', %s, 2, '{}')", run)
+    assert client.status(run) == "running"
+
+
+def test_other_ends_are_told_as_json(client: Client) -> None:
+    run = _enqueue(client)
+    _register(client)
+    _claim(client)
+    item = {"tenant": "default", "id": run, "token": 1, "outcome": "released"}
+
+    assert client.all("select * from windlass.finish(%s::json)", json.dumps([item])) == []
+    assert client.status(run) == "queued"
+    (lost,) = client.all("select * from windlass.finish(%s::json)", json.dumps([item]))
+    assert (str(lost["id"]), lost["token"]) == (run, 1)
+
+
+def test_a_run_is_canceled_and_retried(client: Client) -> None:
+    run = _enqueue(client)
+
+    canceled = client.one("select * from windlass.cancel('default', %s, 'not now')", run)
+    reopened = client.one("select * from windlass.retry('default', %s, 7)", run)
+
+    assert (canceled["status"], canceled["reason"]) == ("canceled", "not now")
+    assert (reopened["status"], reopened["options"]) == ("queued", {"max_attempts": 7})
+
+
+def test_runs_are_listed_by_status(client: Client) -> None:
+    runs = [_enqueue(client) for _ in range(3)]
+    _register(client)
+    _claim(client, 1)
+
+    queued = client.all("select id from windlass.list_runs('default', p_status => 'queued')")
+    running = client.all("select id from windlass.list_runs('default', p_status => 'running')")
+
+    assert [str(row["id"]) for row in running] == runs[:1]
+    assert [str(row["id"]) for row in queued] == sorted(runs[1:], reverse=True)
+
+
+def test_psql_is_client_enough(client: Client) -> None:
+    try:
+        psql = find_programs() / "psql"
+    except PostgresUnavailable:
+        pytest.skip("there is no psql beside the server")
+
+    def run(query: str) -> str:
+        done = subprocess.run(
+            [psql, client.url, "-XAtq", "-v", "ON_ERROR_STOP=1", "-c", query],
+            capture_output=True, text=True, check=True, env=os.environ | {"LC_ALL": "C"},
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    ident = run("select id from windlass.enqueue('greet')")
+    run("select windlass.register('sh', 30)")
+    token = run("select token from windlass.claim('sh', 1, 1, array['greet'])")
+    done = "select * from windlass.succeed('{default}', '{RUN}', '{TOKEN}')"
+    lost = run(done.replace("RUN", ident).replace("TOKEN", token))
+
+    assert (token, lost) == ("1", "")
+    assert client.status(ident) == "succeeded"
+
+
+# -- errors --------------------------------------------------------------------------------------
+
+
+def test_misuse_has_a_state_and_says_of_what(client: Client) -> None:
+    run = _enqueue(client)
+    keyed = "select * from windlass.enqueue('greet', %s::json, p_key => 'k')"
+    first = str(client.one(keyed, "1")["id"])
+
+    assert client.refused("select windlass.cancel('default', %s)", ABSENT) == ("WL001", [ABSENT])
+    assert client.refused("select windlass.retry('default', %s)", ABSENT) == ("WL001", [ABSENT])
+    assert client.refused("select windlass.retry('default', %s)", run) == (
+        "WL002", [run, "queued", "retry"],
+    )  # fmt: skip
+    assert client.refused(keyed, "2") == ("WL003", ["greet", "k", first])
+    state, (job, _) = client.refused("select windlass.enqueue('greet', p_delay => -1)")
+    assert (state, job) == ("WL005", "greet")
+    state, _ = client.refused("select windlass.retry('default', %s, 0)", run)
+    assert state == "WL005"
+    assert client.refused("select windlass.enqueue('unknown')") == ("WL006", ["unknown"])
+    large = json.dumps("x" * 1_048_576)
+    assert client.refused("select windlass.enqueue('greet', %s::json)", large) == (
+        "WL007", ["input", len(large), 1_048_576],
+    )  # fmt: skip
+    assert client.refused("select * from windlass.claim('nobody', 1, 1, '{}')") == (
+        WL008, ["nobody"],
+    )  # fmt: skip
+    assert client.refused(
+        "select * from windlass.claim_ids('nobody', 1, 1, '{}', '{}', '{}', '{}')"
+    ) == (WL008, ["nobody"])
+
+
+def test_a_batch_has_the_same_limits(client: Client) -> None:
+    def item(**fields: object) -> str:
+        given = {"id": str(Sources.system().new_id()), "job": "greet", "queue": "mail"}
+        return json.dumps([given | fields])
+
+    batch = "select windlass.enqueue_many(%s::json)"
+    for field in ("delay", "expires_in"):
+        assert client.refused(batch, item(**{field: -1}))[0] == "WL005"
+    assert client.refused(batch, item(key="k", key_ttl=-1))[0] == "WL005"
+    assert client.refused(batch, item(input="x" * 1_048_576))[0] == "WL007"
+    plain = (
+        "select windlass.enqueue_plain('{default}', array[gen_random_uuid()], '{greet}', "
+        "array[null], '{mail}', '{0}', array[%s::json])"
+    )
+    assert client.refused(plain, json.dumps("x" * 1_048_576))[0] == "WL007"
+
+
+def test_every_state_has_its_exception() -> None:
+    raised = {"WL001", "WL002", "WL003", "WL005", "WL006", "WL007"}
+    # A worker is told by an answer, not by an exception, that it is dead.
+    assert raised == set(SQLSTATES)
+
+
+# -- rights --------------------------------------------------------------------------------------
+
+
+def test_functions_look_up_names_where_they_should(client: Client) -> None:
+    functions = client.all(
+        "select p.proname, p.prosecdef, coalesce(p.proconfig, '{}') as config "
+        "from pg_proc p join pg_namespace n on n.oid = p.pronamespace "
+        "where n.nspname = 'windlass'"
+    )
+
+    assert len(functions) > 30
+    for function in functions:
+        paths = [each for each in function["config"] if each.startswith("search_path=")]
+        assert paths == ["search_path=pg_catalog, windlass, pg_temp"], function["proname"]
+
+
+@pytest.fixture
+def role(client: Client) -> Iterator[sql.Identifier]:
+    """A role without any right, as which the client may act."""
+    name = sql.Identifier(f"wl_role_{secrets.token_hex(6)}")
+    client.conn.execute(sql.SQL("create role {}").format(name))
+    yield name
+    client.conn.execute("reset role")
+    client.conn.execute(sql.SQL("drop owned by {}").format(name))
+    client.conn.execute(sql.SQL("drop role {}").format(name))
+
+
+def test_nobody_may_do_anything_unless_told(client: Client, role: sql.Identifier) -> None:
+    client.conn.execute(sql.SQL("set role {}").format(role))
+
+    functions = client.all(
+        "select p.oid::regprocedure::text as name from pg_proc p "
+        "join pg_namespace n on n.oid = p.pronamespace "
+        "where n.nspname = 'windlass' and has_function_privilege(p.oid, 'execute')"
+    )
+    tables = client.all(
+        "select c.oid::regclass::text as name from pg_class c "
+        "join pg_namespace n on n.oid = c.relnamespace "
+        "where n.nspname = 'windlass' and c.relkind in ('r', 'v') "
+        "and has_table_privilege(c.oid, 'select, insert, update, delete')"
+    )
+
+    assert (functions, tables) == ([], [])
+    assert not client.value("select has_schema_privilege('windlass', 'usage')")
+
+
+def test_a_few_functions_are_all_that_a_client_needs(client: Client, role: sql.Identifier) -> None:
+    (enqueue,) = client.all(
+        "select p.oid::regprocedure::text as name from pg_proc p "
+        "join pg_namespace n on n.oid = p.pronamespace "
+        "where n.nspname = 'windlass' and p.proname = 'enqueue'"
+    )
+    grant = sql.SQL("grant usage on schema windlass to {}; grant execute on function {} to {}")
+    client.conn.execute(grant.format(role, sql.SQL(enqueue["name"]), role))
+    client.conn.execute(sql.SQL("set role {}").format(role))
+
+    run = _enqueue(client)
+    denied = [
+        client.refused(query)[0]
+        for query in (
+            "select * from windlass.runs",
+            "select * from windlass.run_view",
+            "select * from windlass.list_runs('default')",
+            "select windlass.sweep()",
+        )
+    ]
+
+    client.conn.execute("reset role")
+    assert client.status(run) == "queued"
+    assert denied == ["42501"] * 4
+
+
+def test_a_temporary_table_cannot_stand_in_for_ours(client: Client) -> None:
+    client.all("create temporary table jobs (tenant text, name text, queue text, priority int)")
+    client.all("insert into jobs values ('default', 'greet', 'hijacked', 0)")
+
+    _enqueue(client)
+
+    assert client.value("select queue from windlass.list_runs('default')") == "mail"
+
+
+# -- the formula of retries ------------------------------------------------------------------------
+
+POLICIES = [
+    Retry(jitter=0),
+    Retry.fixed("90s", jitter=0),
+    Retry.linear("5s", cap="1m", jitter=0),
+    Retry.exponential("1s", "1h", jitter=0),
+    Retry.exponential("3s", "10s", factor=1.5, jitter=0),
+    Retry.exponential("7s", "7s", factor=1, jitter=0),
+    Retry.exponential(0, 0, jitter=0),
+    Retry.exponential(0, "1h", jitter=0),
+    Retry.exponential("1ms", "1h", factor=1000, jitter=0),
+    Retry.custom(lambda failures, error: "1s", jitter=0),
+]
+FAILURES = [1, 2, 3, 4, 5, 11, 12, 13, 50, 1_000, 2_000, 100_000]
+
+
+def test_the_formula_is_the_same_in_sql(client: Client) -> None:
+    wrong = []
+    for policy in POLICIES:
+        # What is stored of a function is the formula that stands in for it.
+        stored = Retry.from_json(policy.to_json())
+        for failures in FAILURES:
+            expected = stored.delay_for(failures, ValueError(), 0.0)
+            found = client.value(
+                "select windlass.backoff(%s::json, %s)", json.dumps(policy.to_json()), failures
+            )
+            if found != pytest.approx(expected):
+                wrong.append((policy.to_json(), failures, expected, found))
+    assert wrong == []
+
+
+def test_a_policy_of_no_retries_has_no_delay(client: Client) -> None:
+    never = json.dumps(Retry.never().to_json())
+
+    assert client.value("select windlass.backoff(%s::json, 1)", never) is None
+
+
+def test_an_absent_policy_is_the_default_one(client: Client) -> None:
+    delays = [client.value("select windlass.backoff('{}', 3)") for _ in range(50)]
+
+    assert all(2.0 <= delay <= 4.0 for delay in delays)
+    assert len(set(delays)) > 1, "chance takes something off"
+
+
+# -- the store's URL -----------------------------------------------------------------------------
+
+
+def test_parameters_of_the_url_reach_the_server_as_written(pg_database: str) -> None:
+    url = f"{pg_database}?prepare=off&application_name=one+two%20three&options=-c%20jit%3Doff"
+    with PostgresStore(url, sources=Sources.system()) as store:
+        store.run(store.operations.list_workers())
+        with psycopg.connect(pg_database) as conn:
+            names = conn.execute("select application_name from pg_stat_activity").fetchall()
+
+    assert ("one+two three",) in names
