@@ -241,6 +241,7 @@ class Fleet:
         *,
         url: str | None = None,
         jobs: Sequence[str] | None = None,
+        ahead: float | None = None,
         stop_in_commit: str | None = None,
         settings: Mapping[str, Any] | None = None,
         **options: Any,
@@ -251,6 +252,7 @@ class Fleet:
             url=url or self._stage.url,
             settings={**self._stage.settings, **(settings or {})},
             jobs=jobs,
+            ahead=ahead,
             stop_in_commit=stop_in_commit,
             options=options,
         )

@@ -105,12 +105,8 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
         witness.write("effects", ctx)
         return n
 
-    async def gear(ctx: Context, n: int) -> int:
-        """Quick, until the flag `slow` is up."""
-        witness.write("starts", ctx)
-        if witness.flag("slow"):
-            await asyncio.sleep(0.5)
-        witness.write("effects", ctx)
+    async def quick(n: int) -> int:
+        """Next to nothing."""
         return n
 
     async def hold(ctx: Context, n: int = 0) -> str:
@@ -177,7 +173,7 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
     return [
         (load, plain),
         (block, plain),
-        (gear, plain),
+        (quick, plain),
         (hold, plain),
         (patient, plain),
         (zombie, plain),

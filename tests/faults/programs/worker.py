@@ -15,6 +15,7 @@ import msgspec
 
 from tests.faults.programs.jobs import Witness, define_jobs
 from windlass import Windlass
+from windlass.engine import lanes
 
 
 class Config(msgspec.Struct, kw_only=True):
@@ -25,6 +26,7 @@ class Config(msgspec.Struct, kw_only=True):
     settings: dict[str, Any] = {}
     options: dict[str, Any] = {}
     jobs: list[str] | None = None
+    ahead: float | None = None  # seconds for which it claims ahead of its seats
     stop_in_commit: str | None = None  # "before" or "after" the commit that follows `armed`
 
 
@@ -73,6 +75,9 @@ def main(config: Config) -> None:
     witness = Witness(Path(config.folder))
     if config.stop_in_commit is not None:
         stop_in_commit(witness, config.stop_in_commit)
+    if config.ahead is not None:
+        # Only very fast workers claim ahead; here a slow one does.
+        lanes._AHEAD_SECONDS, lanes._AHEAD_LEAST = config.ahead, 1
     app = Windlass(config.url, **config.settings)
     define_jobs(app, witness, config.jobs)
     asyncio.run(work(app, witness, config.options))
