@@ -54,6 +54,14 @@ class Tables(Protocol):
         """Pretend that a schema of this version was applied last."""
         ...
 
+    def obstruct(self) -> None:
+        """Make a table that a migration from nothing will want to make, half-way through."""
+        ...
+
+    def present(self) -> set[str]:
+        """The names of the tables that are there."""
+        ...
+
     def empty(self) -> None:
         """Delete every row."""
         ...
@@ -188,6 +196,15 @@ class PostgresTables:
             (version,),
         )
 
+    def obstruct(self) -> None:
+        self._conn.execute("create schema windlass; create table windlass.leases (x integer)")
+
+    def present(self) -> set[str]:
+        found = self._conn.execute(
+            "select tablename from pg_tables where schemaname = 'windlass'"
+        ).fetchall()
+        return {row["tablename"] for row in found}
+
     def empty(self) -> None:
         self._conn.execute(self.EMPTY)
 
@@ -263,6 +280,15 @@ class SqliteTables:
             "insert into schema_version (version, name, applied_at) values (?, 'next', 0)",
             (version,),
         )
+
+    def obstruct(self) -> None:
+        conn = apsw.Connection(str(self._path))
+        conn.execute("create table leases (x integer)")
+        conn.close()
+
+    def present(self) -> set[str]:
+        found = self._conn.execute("select name from sqlite_schema where type = 'table'")
+        return {row["name"] for row in found}
 
     def empty(self) -> None:
         self._conn.execute(self.EMPTY)

@@ -28,3 +28,13 @@ def enqueue_and_claim(place: Place, name: str, start: Barrier, told: Queue[objec
                 break
             claimed += [run.id for run in some]
         told.put((answer.id, answer.created, claimed))
+
+
+def migrate(place: Place, start: Barrier, told: Queue[object]) -> None:
+    """Make the schema, together with others, and use it."""
+    sources = Sources.system()
+    with place.open(sources) as store, opened(place) as tables:
+        start.wait()
+        versions = store.migrate()
+        drive = Driver(store, store.run, sources, tables)
+        told.put((versions, drive.add().id))

@@ -1,0 +1,212 @@
+"""Migrations: from nothing, again, by several at once, refused, and never by halves."""
+
+from __future__ import annotations
+
+import multiprocessing
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.conformance.kit import Driver
+from tests.conformance.places import (
+    KINDS,
+    POSTGRES,
+    Kind,
+    Place,
+    PostgresPlace,
+    SqlitePlace,
+    opened,
+)
+from tests.conformance.racers import migrate
+from tests.conftest import Cluster
+from tests.fixtures.postgres import create_database, drop_database
+from windlass.errors import SchemaMismatch, StoreError
+from windlass.sources import Sources
+from windlass.store.interface import Store
+from windlass.store.queries import load_migrations, read_folder
+
+LATEST = load_migrations("postgres")[-1].version
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    """A database without a schema."""
+    kind: Kind = request.param
+    if kind is not POSTGRES:
+        yield SqlitePlace(tmp_path / "windlass.db")
+        return
+    cluster: Cluster = request.getfixturevalue("pg_cluster")
+    name = f"wl_bare_{secrets.token_hex(6)}"
+    yield PostgresPlace(create_database(cluster.dsn, name))
+    drop_database(cluster.dsn, name)
+
+
+def _works(place: Place, store: Store) -> None:
+    sources = Sources.system()
+    with opened(place) as tables:
+        drive = Driver(store, store.run, sources, tables)
+        assert drive.get(drive.add()).token == 0
+
+
+def test_both_stores_have_the_same_versions() -> None:
+    numbers = [[script[:2] for script in load_migrations(kind.name)] for kind in KINDS]
+
+    assert numbers[0] == numbers[1]
+
+
+def test_a_schema_is_made_from_nothing(bare: Place) -> None:
+    with bare.open(Sources.system()) as store:
+        assert store.schema_version() == (0, LATEST)
+        assert store.migrate() == (0, LATEST)
+        assert store.schema_version() == (LATEST, LATEST)
+        _works(bare, store)
+
+
+def test_migrating_again_changes_nothing(bare: Place) -> None:
+    with bare.open(Sources.system()) as store, opened(bare) as tables:
+        store.migrate()
+        _works(bare, store)
+        before = tables.rows("runs")
+
+        assert store.migrate() == (LATEST, LATEST)
+        assert store.migrate() == (LATEST, LATEST)
+        assert tables.rows("runs") == before
+
+
+def test_processes_may_migrate_at_once(bare: Place) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    start, told = spawn.Barrier(3), spawn.Queue()
+    children = [spawn.Process(target=migrate, args=(bare, start, told)) for _ in range(3)]
+    for child in children:
+        child.start()
+
+    answers = [told.get(timeout=40) for _ in children]
+
+    for child in children:
+        child.join()
+    assert {after for (_, after), _ in answers} == {LATEST}
+    with opened(bare) as tables:
+        assert {row["id"] for row in tables.rows("runs")} == {ident for _, ident in answers}
+
+
+def test_a_newer_schema_is_refused(bare: Place) -> None:
+    with bare.open(Sources.system()) as store, opened(bare) as tables:
+        store.migrate()
+        tables.set_version(LATEST + 1)
+        store.close()
+
+    with bare.open(Sources.system()) as store:
+        for attempt in (store.migrate, lambda: store.run(store.operations.list_workers())):
+            with pytest.raises(SchemaMismatch) as caught:
+                attempt()
+            assert (caught.value.found, caught.value.expected) == (LATEST + 1, LATEST)
+        assert store.schema_version() == (LATEST + 1, LATEST)
+
+
+async def test_a_newer_schema_is_refused_on_the_loop(bare: Place) -> None:
+    with bare.open(Sources.system()) as store, opened(bare) as tables:
+        store.migrate()
+        tables.set_version(LATEST + 1)
+
+    store = bare.open(Sources.system())
+    with pytest.raises(SchemaMismatch):
+        await store.arun(store.operations.list_workers())
+    await store.aclose()
+
+
+def test_a_migration_that_fails_leaves_nothing(bare: Place) -> None:
+    with bare.open(Sources.system()) as store, opened(bare) as tables:
+        tables.obstruct()
+
+        with pytest.raises(StoreError):
+            store.migrate()
+
+        assert tables.present() == {"leases"}
+        assert store.schema_version() == (0, LATEST)
+
+
+# -- what PostgreSQL alone has: checksums, and functions that may change ------------------------
+
+
+@pytest.fixture
+def schema(pg_database: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    """A connection to a database whose schema is up to date."""
+    with psycopg.connect(pg_database, autocommit=True) as conn:
+        yield conn
+
+
+def test_without_a_schema_there_is_nothing_to_use(pg_cluster: Cluster) -> None:
+    name = f"wl_bare_{secrets.token_hex(6)}"
+    url = create_database(pg_cluster.dsn, name)
+    with PostgresPlace(url).open(Sources.system()) as store:
+        with pytest.raises(SchemaMismatch) as caught:
+            store.run(store.operations.list_workers())
+        assert caught.value.found is None
+    drop_database(pg_cluster.dsn, name)
+
+
+def test_a_migration_that_was_changed_afterwards_is_refused(
+    pg_database: str, schema: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    schema.execute("update windlass.migrations set checksum = 'other' where version = 1")
+
+    with PostgresPlace(pg_database).open(Sources.system()) as store:
+        with pytest.raises(StoreError, match="Migration 1"):
+            store.migrate()
+        store.run(store.operations.list_workers())
+
+
+def test_a_function_that_changed_is_replaced(
+    pg_database: str, schema: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    schema.execute(
+        "create or replace function windlass.retire(p_worker text) returns integer "
+        "language sql set search_path = pg_catalog as 'select 99'"
+    )
+    schema.execute("update windlass.routines set checksum = 'older' where name like '%retire%'")
+    with PostgresPlace(pg_database).open(Sources.system()) as store:
+        assert store.run(store.operations.retire("nobody")) == 99
+
+        store.migrate()
+
+        assert store.run(store.operations.retire("nobody")) == 0
+
+
+def test_rights_that_were_granted_outlive_a_migration(
+    pg_database: str, schema: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    role = f"wl_role_{secrets.token_hex(6)}"
+    schema.execute(f"create role {role}")
+    schema.execute(f"grant execute on function windlass.retire(text) to {role}")
+    schema.execute("update windlass.routines set checksum = 'older'")
+
+    with PostgresPlace(pg_database).open(Sources.system()) as store:
+        store.migrate()
+
+    allowed = schema.execute(
+        "select has_function_privilege(%s, 'windlass.retire(text)', 'execute')", (role,)
+    ).fetchone()
+    schema.execute(f"drop owned by {role}")
+    schema.execute(f"drop role {role}")
+    assert allowed == (True,)
+
+
+def test_every_function_is_recorded(
+    schema: psycopg.Connection[tuple[object, ...]],
+) -> None:
+    recorded = {row[0] for row in schema.execute("select name from windlass.routines")}
+
+    assert recorded == {name for name, _ in read_folder("postgres", "functions")}
+
+
+def test_no_function_has_two_forms(schema: psycopg.Connection[tuple[object, ...]]) -> None:
+    # A changed list of arguments would leave the old form beside the new one.
+    twice = schema.execute(
+        "select p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace "
+        "where n.nspname = 'windlass' group by p.proname having count(*) > 1"
+    ).fetchall()
+
+    assert twice == []
