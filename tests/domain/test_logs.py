@@ -29,11 +29,13 @@ def lines() -> Iterator[Callable[[logging.Formatter], tuple[logging.Logger, io.S
         handler.setFormatter(formatter)
         logger.addHandler(handler)
         logger.setLevel(logging.DEBUG)
+        logger.propagate = False  # pytest would keep the hostile text, and xdist cannot send it
         return logger, stream
 
     yield start
     logger.removeHandler(handler)
     logger.setLevel(level)
+    logger.propagate = True
 
 
 def test_json_event_has_all_fields(lines: Any) -> None:
