@@ -202,7 +202,7 @@ class Retry:
         try:
             answer = self.rule(failures, error)
             return None if answer is None else parse_duration(answer)
-        except Exception:  # noqa: BLE001
+        except BaseException:  # noqa: BLE001
             # A broken rule must not turn a failure that could be retried into a lost run.
             return self._formula(failures)
 
@@ -213,7 +213,7 @@ class Retry:
             return None
         try:
             return parse_duration(rule(error) if callable(rule) else rule)
-        except Exception:  # noqa: BLE001
+        except BaseException:  # noqa: BLE001
             # As above: the formula answers in its place.
             return None
 

@@ -58,9 +58,9 @@ def describe_error(error: BaseException) -> ErrorInfo:
 def _guarded(error: BaseException, describe: Callable[[BaseException], str]) -> str:
     try:
         return describe(error)
-    except (Exception, SystemExit) as failure:  # noqa: BLE001
-        # A hostile class may raise anything from its methods and properties, RecursionError
-        # included; the outcome must be recorded nevertheless.
+    except BaseException as failure:  # noqa: BLE001
+        # A hostile class may raise anything from its methods and properties, RecursionError and
+        # KeyboardInterrupt included; the outcome must be recorded nevertheless.
         return f"<not available: {type(failure).__name__}>"
 
 

@@ -37,6 +37,7 @@ class Runner:
         self._sources = sources
         self._limit = result_limit
         self.worker = worker
+        self.boss: asyncio.Task[None] | None = None  # the task that the worker runs in
 
     async def run_async(self, holding: Holding) -> Finish | None:
         """Run an async handler to its end."""
@@ -48,7 +49,7 @@ class Runner:
                 return self._conclude(holding, await spec.handler(ctx, *args, **kwargs))
             return self._conclude(holding, await spec.handler(*args, **kwargs))
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and _canceled_from_outside():
+            if isinstance(error, asyncio.CancelledError) and self._taken_down():
                 # The loop is going down, and took the handler with it before the worker could.
                 holding.stop = holding.stop or Stop.SHUTDOWN
             return self.conclude_error(holding, error)
@@ -83,6 +84,15 @@ class Runner:
         """What becomes of an attempt that took too long."""
         limit = timeout_of(holding)
         return self._failed(holding, TimeoutError(f"timed out after {limit:g} s"), timed_out=True)
+
+    def _taken_down(self) -> bool:
+        """Whether this task was canceled together with the worker's own.
+
+        A handler that cancels itself, or is canceled by a library of its own, has failed: given
+        back it would be run again, uncounted and without end.
+        """
+        tasks = (asyncio.current_task(), self.boss)
+        return all(task is not None and task.cancelling() > 0 for task in tasks)
 
     def _conclude(self, holding: Holding, value: object) -> Finish | None:
         if holding.stop is Stop.LOST:
@@ -147,12 +157,6 @@ def finish(
         counts=counts,
         timed_out=timed_out,
     )
-
-
-def _canceled_from_outside() -> bool:
-    """Whether somebody canceled this task, rather than the handler raising CancelledError."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def succeeded(holding: Holding, result: msgspec.Raw | None) -> Finish:

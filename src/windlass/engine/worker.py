@@ -141,6 +141,7 @@ class Worker:
         Raises what made it impossible to go on, after as orderly a stop as there can be.
         """
         self._loop = asyncio.get_running_loop()
+        self._runner.boss = asyncio.current_task()
         self._seats = Seats(
             self._jobs,
             self._lanes,

@@ -1,0 +1,267 @@
+"""Handlers are foreign code: whatever they do, the run ends and the worker goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fixtures.apps import opened, working
+from windlass import Context, Retry, Run, SyncContext, Windlass
+
+
+class OwnBase(BaseException):
+    """Not even an Exception."""
+
+
+class NoText(Exception):
+    """An error that cannot be shown."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class NoTextAtAll(Exception):
+    """An error that, when shown, tries to end the process."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+    __repr__ = __str__
+
+
+class HugeText(Exception):
+    """An error with far too much to say."""
+
+    def __str__(self) -> str:
+        return "x" * 5_000_000
+
+
+def raising(error: BaseException) -> Callable[[], Any]:
+    def body() -> Any:
+        raise error
+
+    return body
+
+
+def deep() -> Any:
+    return deep()
+
+
+GROUP = ExceptionGroup("g", [ValueError("a"), KeyError("b")])
+RAISED: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "exit": (raising(SystemExit(3)), "SystemExit", "3"),
+    "interrupt": (raising(KeyboardInterrupt()), "KeyboardInterrupt", ""),
+    "generator": (raising(GeneratorExit()), "GeneratorExit", ""),
+    "cancel": (raising(asyncio.CancelledError("me")), "asyncio.exceptions.CancelledError", "me"),
+    "timeout": (raising(TimeoutError("own")), "TimeoutError", "own"),
+    "base": (raising(OwnBase("b")), f"{__name__}.OwnBase", "b"),
+    "group": (raising(GROUP), "ExceptionGroup", "g (2 sub-exceptions)"),
+    "recursion": (deep, "RecursionError", "maximum recursion depth exceeded"),
+    "no text": (raising(NoText()), f"{__name__}.NoText", "<not available: RuntimeError>"),
+    "no text at all": (raising(NoTextAtAll()), f"{__name__}.NoTextAtAll", "<not available: "),
+    "huge": (raising(HugeText()), f"{__name__}.HugeText", "x" * 10_000),
+    "nul": (raising(ValueError("a\0b\ud800")), "ValueError", "a\\x00b\\ud800"),
+}
+
+
+def define(app: Windlass, bodies: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Jobs that do what they are named, on the loop and in threads, and one that is tame."""
+
+    @app.job(max_attempts=1)
+    async def on_loop(what: str) -> Any:
+        return bodies[what]()
+
+    @app.job(max_attempts=1)
+    def in_thread(what: str) -> Any:
+        return bodies[what]()
+
+    @app.job
+    async def tame() -> str:
+        return "fine"
+
+    return on_loop, in_thread, tame
+
+
+async def test_whatever_is_raised_fails_the_run_alone(
+    app: Windlass, subtests: pytest.Subtests
+) -> None:
+    on_loop, in_thread, tame = define(app, {name: body for name, (body, *_) in RAISED.items()})
+    async with working(app) as worker:
+        for name, (_, kind, message) in RAISED.items():
+            for job in (on_loop, in_thread):
+                with subtests.test(name, job=job.name):
+                    run: Run = await job.aenqueue(name)
+                    await run.await_end(timeout=10)
+                    assert (run.status, run.failure, run.failures) == ("failed", "exhausted", 1)
+                    assert run.error is not None
+                    assert run.error.type == kind
+                    assert message in run.error.message
+        assert await app.aresult((await tame.aenqueue()).id, timeout=10) == "fine"
+        assert worker.busy == 0
+
+
+async def test_whatever_is_raised_is_retried_as_other_errors_are(app: Windlass) -> None:
+    @app.job(retry=Retry.fixed(0))
+    async def exits(ctx: Context) -> str:
+        if ctx.attempt == 1:
+            raise SystemExit
+        if ctx.attempt == 2:
+            raise asyncio.CancelledError
+        return "done"
+
+    run = await exits.aenqueue()
+    async with working(app):
+        assert await app.aresult(run.id, timeout=10) == "done"
+    assert (await run.arefresh()).failures == 2
+
+
+class Unfit:
+    """A value without a form in JSON."""
+
+
+def cyclic() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+STORED = "The result cannot be stored"
+TOO_LARGE = (
+    "The result is 1,048,577 bytes of JSON and the limit is 1,048,576: "
+    "store it elsewhere and pass a pointer."
+)
+RETURNED: dict[str, tuple[Callable[[], Any], str]] = {
+    "object": (Unfit, f"{STORED}: Unfit has no form in JSON."),
+    "nan": (lambda: {"a": math.nan}, f"{STORED} at $.a: nan is not a number that JSON has."),
+    "nul": (lambda: "a\0", f"{STORED}: it has a NUL character."),
+    "surrogate": (lambda: "\ud800", f"{STORED}: a lone surrogate is no character."),
+    "cycle": (cyclic, f"{STORED}: it contains itself or nests deeper than 100 levels."),
+    "integer": (lambda: 2**64, f"{STORED}: an integer of more than 64 bits; pass it as text."),
+    "large": (lambda: "x" * 1_048_575, TOO_LARGE),
+}
+
+
+async def test_result_that_cannot_be_stored_fails_for_good(
+    app: Windlass, subtests: pytest.Subtests
+) -> None:
+    on_loop, in_thread, _ = define(app, {name: body for name, (body, *_) in RETURNED.items()})
+    async with working(app):
+        for name, (_, message) in RETURNED.items():
+            for job in (on_loop, in_thread):
+                with subtests.test(name, job=job.name):
+                    # Trying again would do the work again for the same result.
+                    run = await job.using(max_attempts=5).aenqueue(name)
+                    await run.await_end(timeout=10)
+                    assert (run.status, run.failure, run.attempt) == ("failed", "fatal", 1)
+                    assert run.error is not None
+                    kind = "PayloadTooLarge" if name == "large" else "BadPayload"
+                    assert run.error.type == f"windlass.errors.{kind}"
+                    assert run.error.message == message
+                    assert run.result is None
+
+
+async def test_largest_result_is_stored(app: Windlass) -> None:
+    largest = "x" * 1_048_574
+
+    @app.job
+    async def large() -> str:
+        return largest
+
+    run = await large.aenqueue()
+    async with working(app):
+        assert await app.aresult(run.id, timeout=10) == largest
+
+
+async def test_result_whose_encoding_raises_fails_the_run(app: Windlass) -> None:
+    class Sly(dict[str, Any]):
+        def items(self) -> Any:
+            raise SystemExit("caught in the act")
+
+    @app.job(max_attempts=1)
+    async def sly() -> Any:
+        return Sly(a=1)
+
+    @app.job
+    async def tame() -> str:
+        return "fine"
+
+    run = await sly.aenqueue()
+    async with working(app):
+        await run.await_end(timeout=10)
+        assert await app.aresult((await tame.aenqueue()).id, timeout=10) == "fine"
+    assert run.status in ("failed", "succeeded")
+
+
+async def test_handler_that_blocks_the_loop_keeps_its_lease(url: str) -> None:
+    """The heartbeat has a thread of its own: others see a worker that lives."""
+    lease = 0.6
+    reaped: list[int] = []
+    async with opened(url, lease=lease, renew="100ms") as app, opened(url) as other:
+
+        @app.job
+        async def blocks(ctx: Context) -> int:
+            # What any other worker does, for more than twice the lease.
+            sweep = other.store.operations.sweep(
+                dispatch=True, expire=True, reap=True, max_crashes=3, limit=100, grace=0
+            )
+            end = time.monotonic() + 2.2 * lease
+            while time.monotonic() < end:
+                reply = other.store.run(sweep)
+                reaped.append(reply.reaped + reply.crashed)
+                time.sleep(0.01)
+            return ctx.attempt
+
+        @app.job
+        def beside(ctx: SyncContext) -> int:
+            return ctx.attempt
+
+        run, thread = await blocks.aenqueue(), await beside.aenqueue()
+        async with working(app):
+            assert await app.aresult(run.id, timeout=10) == 1
+            assert await app.aresult(thread.id, timeout=10) == 1
+        assert (await run.arefresh()).crash_count == 0
+    assert len(reaped) > 10
+    assert sum(reaped) == 0
+
+
+async def test_handler_that_cancels_its_own_task_has_failed(app: Windlass) -> None:
+    @app.job(max_attempts=1)
+    async def cancels_itself() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    @app.job
+    async def tame() -> str:
+        return "fine"
+
+    run = await cancels_itself.aenqueue()
+    async with working(app):
+        await run.await_end(timeout=10)
+        assert await app.aresult((await tame.aenqueue()).id, timeout=10) == "fine"
+    assert (run.status, run.attempt) == ("failed", 1)
+    assert run.error is not None
+    assert run.error.type == "asyncio.exceptions.CancelledError"
+
+
+async def test_handler_that_leaves_threads_and_tasks_behind(app: Windlass) -> None:
+    go, over = threading.Event(), asyncio.Event()
+
+    @app.job
+    async def careless() -> str:
+        threading.Thread(target=go.wait, daemon=True).start()
+        asyncio.get_running_loop().create_task(over.wait())
+        return "done"
+
+    run = await careless.aenqueue()
+    async with working(app):
+        assert await app.aresult(run.id, timeout=10) == "done"
+    go.set()
+    over.set()
