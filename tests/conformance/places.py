@@ -106,6 +106,7 @@ POSTGRES = Kind(
         {
             "parallel_writers",  # two transactions may write at the same time
             "planner",  # plans depend on settings and statistics
+            "server",  # another program, which may be down
             "sql_functions",  # the operations can be called from plain SQL
             "kept_checksums",  # a migration that was applied is known by its text
         }

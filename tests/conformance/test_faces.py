@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -93,6 +94,17 @@ def test_a_refusal_leaves_the_store_usable(drive: Driver) -> None:
 
     assert len(drive.rows("runs")) == 1
     drive.add()
+
+
+def test_the_time_is_the_machines(real_store: Store) -> None:
+    clock = Sources.system().clock
+    before = clock.now()
+
+    told = real_store.run(real_store.operations.register(make_worker(), 30.0))
+
+    assert before <= told <= clock.now()
+    (worker,) = real_store.run(real_store.operations.list_workers())
+    assert (worker.started_at, worker.alive_until) == (told, told + timedelta(seconds=30))
 
 
 def test_the_blocking_face_is_for_any_thread(steer: Driver) -> None:

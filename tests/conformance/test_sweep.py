@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.kit import LEASE, WORKER, Driver, ids
+from tests.conformance.kit import LEASE, WORKER, Driver, ids, requires
 from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.outcome import Outcome
+from windlass.domain.run import SweepReply
 from windlass.domain.states import Failure, Status
+from windlass.store.interface import Call
 
 # -- dispatch --------------------------------------------------------------------------------
 
@@ -288,6 +290,36 @@ def test_a_revived_worker_is_not_reaped(drive: Driver) -> None:
     drive.renew([held])
 
     assert drive.sweep(reap=True).reaped == 0
+
+
+@requires("server")
+def test_a_server_that_just_started_reaps_nothing(drive: Driver) -> None:
+    held = drive.start()
+    drive.kill()
+
+    young = drive.call(_reap(drive, grace=1e9))
+
+    assert (young.reaped, young.workers) == (0, ())
+    assert drive.get(held.ref).status is Status.RUNNING
+    assert drive.call(_reap(drive, grace=0.0)).reaped == 1
+
+
+@requires("in_process")
+def test_a_reaper_that_comes_late_reaps_nothing(drive: Driver) -> None:
+    held = drive.start()
+    drive.kill()
+
+    late = drive.call(_reap(drive, grace=1e-9))
+
+    assert (late.reaped, late.workers) == (0, ())
+    assert drive.get(held.ref).status is Status.RUNNING
+    assert drive.call(_reap(drive, grace=60.0)).reaped == 1
+
+
+def _reap(drive: Driver, grace: float) -> Call[SweepReply]:
+    return drive.ops.sweep(
+        dispatch=False, expire=False, reap=True, max_crashes=3, limit=10, grace=grace
+    )
 
 
 # -- unpublished -------------------------------------------------------------------------------
