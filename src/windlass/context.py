@@ -3,12 +3,14 @@
 import logging
 from typing import Protocol
 
+from windlass.domain.job import check_text
 from windlass.domain.run import Claimed, Held
 from windlass.errors import BadOption, LeaseLost
 from windlass.logs import RunLog
-from windlass.store.interface import Store
+from windlass.store.interface import Call, Store
 
 _logger = logging.getLogger("windlass.run")
+_LONGEST_MESSAGE = 10_000
 
 
 class Standing(Protocol):
@@ -88,8 +90,10 @@ class _BaseContext:
         """True once the worker shuts down: what is not done soon is given back."""
         return self._standing.stopping
 
-    def _held(self) -> Held:
-        return Held(self._claimed.tenant, self._claimed.id, self._claimed.token)
+    def _progress(self, fraction: float | None, message: str | None) -> Call[bool]:
+        held = Held(self._claimed.tenant, self._claimed.id, self._claimed.token)
+        text = check_text("message", message, _LONGEST_MESSAGE) if message else None
+        return self._store.operations.progress(held, _fraction(fraction), text)
 
 
 class Context(_BaseContext):
@@ -102,7 +106,7 @@ class Context(_BaseContext):
 
         Raises LeaseLost where another worker has the run by now.
         """
-        call = self._store.operations.progress(self._held(), _fraction(fraction), message)
+        call = self._progress(fraction, message)
         if not await self._store.arun(call):
             raise LeaseLost(self.run_id, self.token)
 
@@ -117,7 +121,7 @@ class SyncContext(_BaseContext):
 
         Raises LeaseLost where another worker has the run by now.
         """
-        call = self._store.operations.progress(self._held(), _fraction(fraction), message)
+        call = self._progress(fraction, message)
         if not self._store.run(call):
             raise LeaseLost(self.run_id, self.token)
 
@@ -140,9 +144,9 @@ def trace_of(claimed: Claimed) -> str:
     return claimed.trace or claimed.id.replace("-", "")
 
 
-def _fraction(value: float | None) -> float | None:
+def _fraction(value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not 0 <= value <= 1:
-        raise BadOption("fraction", f"{value!r} is not a number from 0 to 1")
-    return float(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
+        return float(value)
+    raise BadOption("fraction", f"{value!r} is not a number from 0 to 1")

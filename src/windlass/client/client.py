@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Any, TypedDict, Unpack
 
 from windlass.client.group import GroupCommit
-from windlass.client.requests import Request, check_instant, check_text
+from windlass.client.requests import Request, check_instant
 from windlass.client.run import Run
-from windlass.domain.job import check_max_attempts
+from windlass.domain.job import check_max_attempts, check_text
 from windlass.domain.run import Enqueued, Event, NewRun, RunFilter, RunRecord, RunRef
 from windlass.domain.states import Failure, Status
 from windlass.duration import Duration, parse_duration

@@ -7,7 +7,13 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from windlass.domain.job import check_max_attempts, check_name, check_priority, check_timeout
+from windlass.domain.job import (
+    check_max_attempts,
+    check_name,
+    check_priority,
+    check_text,
+    check_timeout,
+)
 from windlass.domain.run import NewRun, Options
 from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption
@@ -135,17 +141,6 @@ def check_instant(option: str, value: object) -> datetime:
         return value.astimezone(UTC)
     except OverflowError:
         raise BadOption(option, f"{value!r} is out of range") from None
-
-
-def check_text(option: str, value: object, longest: int) -> str:
-    """Text that both stores can hold."""
-    if not isinstance(value, str) or not value:
-        raise BadOption(option, f"{value!r} is not text")
-    if len(value) > longest:
-        raise BadOption(option, f"it has {len(value)} characters, more than {longest}")
-    if "\x00" in value or any("\ud800" <= c <= "\udfff" for c in value):
-        raise BadOption(option, "it has a NUL or a lone surrogate, which no store can hold")
-    return value
 
 
 _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {

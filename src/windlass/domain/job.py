@@ -42,6 +42,8 @@ class JobSpec:
     retry: Retry = field(default_factory=Retry)
     timeout: float | None = None
     version: str = ""
+    home: object = field(default=None, repr=False, compare=False)
+    """What must live as long as the definition: a job file's modules."""
 
     def row(self, tenant: str) -> JobRow:
         """What is stored, for processes that have not this code."""
@@ -101,6 +103,17 @@ def check_name(option: str, value: object) -> str:
     """Raise BadOption for what cannot be a name."""
     if not is_name(value):
         raise BadOption(option, f"{value!r} is not a name: no spaces, commas or control characters")
+    return value
+
+
+def check_text(option: str, value: object, longest: int) -> str:
+    """Text that both stores can hold."""
+    if not isinstance(value, str) or not value:
+        raise BadOption(option, f"{value!r} is not text")
+    if len(value) > longest:
+        raise BadOption(option, f"it has {len(value)} characters, more than {longest}")
+    if "\x00" in value or any("\ud800" <= c <= "\udfff" for c in value):
+        raise BadOption(option, "it has a NUL or a lone surrogate, which no store can hold")
     return value
 
 

@@ -362,7 +362,7 @@ class Worker:
         self._pump.nudge()
 
     def _overdue(self) -> None:
-        """Our time has run out: a renewal tells whether our runs are still ours."""
+        """Renew now: it tells whether our runs are still ours, and wanted."""
         if self._renewal is not None:
             self._renewal.hurry()
 
@@ -397,21 +397,18 @@ class Worker:
     async def _watch(self, wakeups: Wakeups) -> None:
         """Hints and, in their absence, polling."""
         poll = self._options.poll * 1.25 * len(self._lanes)
-        next_sweep = next_renewal = 0.0
+        # Perhaps what was enqueued is for later, but sooner than the next sweep.
+        sweep = _Seldom(self._loop, _SWEEP_AGAIN, self._sweeper.wake)
+        # Perhaps one of our runs was canceled.
+        renew = _Seldom(self._loop, _RENEW_AGAIN, self._overdue)
         while True:
             woken = await wakeups.wait(poll)
             self._hunger()
             if woken:
                 self._loop.call_later(_CLAIM_AGAIN, self._hunger)
-                now = self._loop.time()
-                if now >= next_sweep:
-                    # Perhaps what was enqueued is for later, but sooner than the next sweep.
-                    next_sweep = now + _SWEEP_AGAIN
-                    self._sweeper.wake()
-                if now >= next_renewal and self._renewal is not None and self.busy:
-                    # Perhaps one of our runs was canceled.
-                    next_renewal = now + _RENEW_AGAIN
-                    self._renewal.hurry()
+                sweep()
+                if self.busy:
+                    renew()
 
     async def _receive(self) -> None:
         """Run ids from the transport, as many as there are seats."""
@@ -436,3 +433,26 @@ class Worker:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError:
             log.debug("loop closed")
+
+
+class _Seldom:
+    """Does something at most so often; what comes too soon is made up for, not forgotten."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, every: float, action: Callable[[], None]
+    ) -> None:
+        self._loop = loop
+        self._every = every
+        self._action = action
+        self._next = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __call__(self) -> None:
+        """Do it now, or as soon as it may be done again."""
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._next, self._do)
+
+    def _do(self) -> None:
+        self._timer = None
+        self._next = self._loop.time() + self._every
+        self._action()

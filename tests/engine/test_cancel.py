@@ -1,0 +1,244 @@
+"""Canceling runs that a worker holds: the handler is told, and what it does first counts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from tests.fixtures.apps import PATIENCE, opened, reached, within, working
+from windlass import (
+    AttemptOutcome,
+    Cancel,
+    Context,
+    IllegalTransition,
+    Retry,
+    Run,
+    Status,
+    SyncContext,
+    Windlass,
+)
+from windlass.engine import seats
+
+
+def types(run: Run) -> list[str]:
+    return [event.type.value for event in run.events()]
+
+
+async def test_running_async_handler_is_canceled(app: Windlass) -> None:
+    started = asyncio.Event()
+    seen: list[Any] = []
+
+    @app.job
+    async def long(ctx: Context) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append(ctx.canceled)
+            raise
+        finally:
+            await asyncio.sleep(0)
+            seen.append("cleaned up")
+
+    run = await long.aenqueue()
+    async with working(app):
+        await within(started)
+        asked = await app.acancel(run.id, reason="changed my mind")
+        assert (asked.status, asked.cancel_requested) == ("running", True)
+        assert asked.reason == "changed my mind"
+        await run.await_end(timeout=10)
+    assert (run.status, run.reason, run.failure) == ("canceled", "changed my mind", None)
+    assert (run.attempt, run.failures, run.cancel_requested) == (1, 0, False)
+    assert [attempt.outcome for attempt in run.attempts] == [AttemptOutcome.CANCELED]
+    assert seen == [True, "cleaned up"]
+    assert types(run) == ["run.enqueued", "run.started", "run.cancel_requested", "run.canceled"]
+
+
+async def test_cancel_need_not_wait_for_the_heartbeat(app: Windlass, url: str) -> None:
+    started = asyncio.Event()
+
+    @app.job
+    async def long() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    run = await long.aenqueue()
+    async with working(app, lease="90s", renew="30s", poll="20s"), opened(url) as other:
+        await within(started)
+        await other.acancel(run.id)
+        await run.await_end(timeout=PATIENCE)
+    assert run.status == "canceled"
+
+
+async def test_cancel_again_while_it_runs_changes_nothing(app: Windlass) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def long() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await go.wait()
+
+    run = await long.aenqueue()
+    async with working(app):
+        await within(started)
+        for reason in ("first", "second", None):
+            await app.acancel(run.id, reason=reason)
+        go.set()
+        await run.await_end(timeout=10)
+    assert types(run).count("run.cancel_requested") == 1
+    assert types(run).count("run.canceled") == 1
+
+
+@pytest.mark.parametrize("how", ["return", "raise"])
+async def test_sync_handler_sees_it_and_ends(app: Windlass, how: str) -> None:
+    started = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @app.job(retry=Retry.fixed(0))
+    def long(ctx: SyncContext) -> Any:
+        loop.call_soon_threadsafe(started.set)
+        while not ctx.canceled:
+            threading.Event().wait(0.005)
+        if how == "raise":
+            raise InterruptedError("asked to stop")
+        return Cancel()
+
+    run = await long.aenqueue()
+    async with working(app):
+        await within(started)
+        await run.acancel("enough")
+        await run.await_end(timeout=10)
+    assert (run.status, run.reason, run.attempt) == ("canceled", "enough", 1)
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_success_that_comes_first_wins(app: Windlass, kind: str) -> None:
+    started = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @app.job
+    async def on_loop() -> str:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "done nevertheless"
+        return "never"
+
+    @app.job
+    def in_thread(ctx: SyncContext) -> str:
+        loop.call_soon_threadsafe(started.set)
+        while not ctx.canceled:
+            threading.Event().wait(0.005)
+        return "done nevertheless"
+
+    run = await (on_loop if kind == "async" else in_thread).aenqueue()
+    async with working(app):
+        await within(started)
+        await app.acancel(run.id)
+        assert await app.aresult(run.id, timeout=10) == "done nevertheless"
+    await run.arefresh()
+    assert (run.status, run.reason) == ("succeeded", None)
+    assert types(run)[-2:] == ["run.cancel_requested", "run.succeeded"]
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_handler_that_ignores_it_is_recorded_without_it(
+    app: Windlass, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seats, "_STUBBORN", 0.05)
+    started, go = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    @app.job
+    async def on_loop() -> str:
+        started.set()
+        while not go.is_set():
+            try:
+                await asyncio.sleep(0.005)
+            except asyncio.CancelledError:
+                continue
+        return "too late"
+
+    @app.job
+    def in_thread() -> str:
+        loop.call_soon_threadsafe(started.set)
+        go.wait(PATIENCE)
+        return "too late"
+
+    run = await (on_loop if kind == "async" else in_thread).aenqueue()
+    async with working(app):
+        await within(started)
+        await app.acancel(run.id, reason="now")
+        await run.await_end(timeout=10)
+        assert (run.status, run.reason) == ("canceled", "now")
+        go.set()
+    assert ((await run.arefresh()).status, run.result) == ("canceled", None)
+
+
+async def test_failure_under_a_cancel_is_not_retried(app: Windlass) -> None:
+    started = asyncio.Event()
+
+    @app.job(retry=Retry.fixed(0))
+    async def long() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ValueError("could not clean up") from None
+
+    run = await long.aenqueue()
+    async with working(app):
+        await within(started)
+        await app.acancel(run.id)
+        await run.await_end(timeout=10)
+    assert (run.status, run.attempt) == ("canceled", 1)
+    assert run.attempts[0].error is not None
+    assert run.attempts[0].error.message == "could not clean up"
+
+
+async def test_run_in_backoff_is_canceled_at_once(app: Windlass) -> None:
+    @app.job(retry=Retry.fixed("1h"))
+    async def flaky() -> None:
+        raise ValueError("boom")
+
+    run = await flaky.aenqueue()
+    async with working(app):
+        await reached(app, run.id, Status.SCHEDULED)
+        canceled = await app.acancel(run.id)
+    assert (canceled.status, canceled.attempt, canceled.failures) == ("canceled", 1, 1)
+
+
+async def test_cancel_racing_with_success_leaves_one_of_the_two(app: Windlass) -> None:
+    ran: set[str] = set()
+
+    @app.job
+    async def quick(ctx: Context) -> str:
+        ran.add(ctx.run_id)
+        return "done"
+
+    async def cancel(run: Run) -> str:
+        try:
+            return str((await app.acancel(run.id)).status)
+        except IllegalTransition as error:
+            return error.status
+
+    runs = await app.aenqueue_many(quick.request() for _ in range(200))
+    async with working(app):
+        told = await asyncio.gather(*(cancel(run) for run in reversed(runs)))
+        for run in runs:
+            await run.await_end(timeout=10)
+    for run, answer in zip(reversed(runs), told, strict=True):
+        assert run.status in ("succeeded", "canceled")
+        if answer != "running":
+            assert run.status == answer  # what was told as final is final
+        if answer == "canceled":
+            assert run.id not in ran
+        final = [name for name in types(run) if name in ("run.succeeded", "run.canceled")]
+        assert final == [f"run.{run.status.value}"]
