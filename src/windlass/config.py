@@ -25,6 +25,7 @@ PREFIX: Final = "WINDLASS_"
 
 DEFAULT_URL: Final = "sqlite:///windlass.db"
 DEFAULT_LEASE: Final = 30.0
+JOBS: Final = "jobs"
 SCHEMES: Final = ("sqlite", "postgresql", "postgres")
 
 LogKind = Literal["console", "json"]
@@ -42,6 +43,8 @@ class Settings:
     url: str = DEFAULT_URL
     app: str | None = None
     """Where the application is: `module:name`."""
+    jobs: Path = Path(JOBS)
+    """The folder of job files, beside windlass.toml unless set."""
     lease: float = DEFAULT_LEASE
     """How long a worker that falls silent keeps its runs."""
     renew: float = DEFAULT_LEASE / 3
@@ -133,8 +136,10 @@ def _candidates(
             yield name, environ[variable].strip(), f"environment variable {variable}"
     path = find_file(directory) if directory is not None else None
     if path is not None:
-        for name, value in _table(path).items():
-            yield name, value, f"file {path}"
+        for name, value in ({"jobs": JOBS} | _table(path)).items():
+            # A place in a file is meant from that file.
+            beside = name == "jobs" and isinstance(value, str) and value.strip()
+            yield name, str(path.parent / value) if beside else value, f"file {path}"
 
 
 def _table(path: Path) -> dict[str, object]:
@@ -222,6 +227,13 @@ def _queues(value: object) -> tuple[str, ...]:
     return tuple(_queue(name.strip() if isinstance(name, str) else name) for name in names)
 
 
+def _folder(value: object) -> Path:
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise ValueError("the path of a folder")
+    return Path(text)
+
+
 _queue = _matching(
     r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}", "the name of a queue (no spaces or commas)"
 )
@@ -233,6 +245,7 @@ _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
             "a URL such as sqlite:///windlass.db or postgresql://…",
         ),
         "app": _matching(r"[\w.]+(:[\w.]+)?", "a place such as myapp.jobs:app"),
+        "jobs": _folder,
         "lease": _duration(least=0.1),
         "renew": _duration(least=0.01),
         "sweep": _duration(least=0.01),

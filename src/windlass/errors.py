@@ -8,7 +8,8 @@
     │   ├── BadPayload              bad_payload
     │   ├── PayloadTooLarge         payload_too_large
     │   ├── BadDuration             bad_duration
-    │   └── BadOption               bad_option
+    │   ├── BadOption               bad_option
+    │   └── JobFileError            job_file
     ├── ConflictError               conflict            right call, wrong moment
     │   ├── IllegalTransition       illegal_transition
     │   ├── KeyConflict             key_conflict
@@ -167,6 +168,25 @@ class BadOption(UsageError):
 
     def __str__(self) -> str:
         return f"Bad option {self.option} ({self.source}): {self.why}."
+
+
+class JobFileError(UsageError):
+    """A job file that cannot be loaded; the others can.
+
+    `file` and `line` are the place of the mistake, which may be in a file that it imports.
+    """
+
+    code = "job_file"
+
+    def __init__(self, file: str, line: int | None, why: str) -> None:
+        super().__init__(file, line, why)
+        self.file = file
+        self.line = line
+        self.why = why
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.why}"
 
 
 class ConflictError(WindlassError):

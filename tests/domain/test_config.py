@@ -71,7 +71,25 @@ def test_the_nearest_file_upwards_is_read_alone(tmp_path: Path) -> None:
 
 def test_other_tables_and_an_absent_table_are_ignored(tmp_path: Path) -> None:
     write(tmp_path, "[tool]\nx = 1\n")
-    assert load(tmp_path) == Settings()
+    assert load(tmp_path) == Settings(jobs=tmp_path / "jobs")
+
+
+def test_the_folder_of_job_files_is_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    deep = tmp_path / "a"
+    deep.mkdir()
+    assert load(deep).jobs == Path("jobs")
+    write(tmp_path, "[windlass]\nthreads = 2\n")
+    assert load(deep).jobs == tmp_path / "jobs"
+    write(tmp_path, "[windlass]\njobs = 'work'\n")
+    assert load(deep).jobs == tmp_path / "work"
+    assert load(deep, {"WINDLASS_JOBS": "here"}).jobs == Path("here")
+    assert load(deep, jobs=deep).jobs == deep
+
+
+@pytest.mark.parametrize("given", ["", " ", 5, ["jobs"], "a\0b"])
+def test_a_folder_that_cannot_be_one_is_refused(tmp_path: Path, given: object) -> None:
+    with pytest.raises(BadOption, match="is not the path of a folder"):
+        load(tmp_path, jobs=given)
 
 
 def test_the_process_is_asked_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ the same, so nothing here trusts it.
 
 import hashlib
 import os
+import re
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ MESSAGE_LIMIT: Final = 10_000
 TRACEBACK_LIMIT: Final = 64 * 1024
 """Bytes of an error's traceback that are kept, from its end."""
 
+_VERSION = re.compile(r"(?<=\w)@[0-9]+")  # of a job file, `jobs@7`: the next one's are the same types
 _MAX_CHAIN = 20
 _MAX_FRAMES = 100
 _MAX_WIDTH = 10
@@ -70,7 +72,7 @@ def _type_name(error: BaseException) -> str:
     name = str(type.__dict__["__qualname__"].__get__(cls))
     module = type.__dict__["__module__"].__get__(cls)
     if isinstance(module, str) and module not in ("builtins", "__main__"):
-        name = f"{module}.{name}"
+        name = f"{_VERSION.sub('', module)}.{name}"
     return _clean(name)[:_NAME_LIMIT]
 
 

@@ -1,0 +1,136 @@
+"""From a job file's module to the job it defines.
+
+    schedule = "0 3 * * *"        # all of these are optional
+    timezone = "Europe/Berlin"
+    timeout = "10m"
+
+    async def run(ctx, day=None): ...
+
+Variables count where the file assigns them. What it imports under such a name counts only if it
+may be meant so: `import queue` does not name a queue.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any, Final
+
+from windlass.domain.job import JobSpec, define_job
+from windlass.domain.policy import Retry
+from windlass.errors import BadArguments, BadDuration, BadOption, JobFileError
+from windlass.files.compiled import Compiled
+from windlass.files.source import Source
+from windlass.files.version import Version
+
+MAX_ATTEMPTS: Final = 3
+RETRY: Final = Retry.fixed("5s", jitter=0.0)
+
+OVERLAPS: Final = ("allow", "skip", "queue", "cancel_running")
+CATCH_UPS: Final = ("skip", "latest", "all")
+
+_JOB = ("retry", "timeout", "queue", "max_attempts", "priority")
+_PLAN = ("schedule", "timezone", "overlap", "catch_up")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """When runs of a job file are made by themselves."""
+
+    cron: str
+    timezone: str = "local"
+    overlap: str = "skip"
+    catch_up: str = "skip"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What a job file says."""
+
+    spec: JobSpec
+    plan: Plan | None
+
+
+def define(version: Version, source: Source, module: ModuleType) -> Definition:
+    """Read a module's definition. Raises JobFileError with the line at fault."""
+    compiled = version.compiled(source)
+    options = _options(module, compiled)
+    lines = dict(compiled.assigned)
+    run = _run(source, module)
+    lines["handler"] = lines["name"] = _line_of(run)
+    try:
+        preset: dict[str, Any] = {"max_attempts": MAX_ATTEMPTS, "retry": RETRY}
+        spec = define_job(run, name=source.name, **(preset | _given(options, _JOB)))
+        plan = _plan(_given(options, _PLAN))
+    except BadOption as error:
+        option = "schedule" if error.option == "cron" else error.option
+        why = error.why if option == "handler" else f"{option}: {error.why}"
+        raise JobFileError(str(source.file), lines.get(option, 1), why) from None
+    except BadDuration as error:
+        line = lines.get("timeout", 1)
+        raise JobFileError(str(source.file), line, f"timeout: {error}".rstrip(".")) from None
+    _check_parameters(source, spec, _line_of(run))
+    spec = replace(spec, version=version.hash_of(source), home=version)
+    return Definition(spec=spec, plan=plan)
+
+
+def _options(module: ModuleType, compiled: Compiled) -> Mapping[str, Any]:
+    found = {}
+    for name in (*_JOB, *_PLAN):
+        value = vars(module).get(name)
+        if name not in compiled.assigned and not isinstance(value, (Retry, str, int, float)):
+            continue
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _given(options: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: options[name] for name in names if name in options}
+
+
+def _run(source: Source, module: ModuleType) -> Callable[..., Any]:
+    run = vars(module).get("run")
+    if run is None:
+        what = "it is empty" if not source.data.strip() else "it has no `run`"
+        raise JobFileError(str(source.file), 1, f"{what}: write `def run(ctx):`")
+    if not callable(run):
+        kind = type(run).__name__
+        raise JobFileError(str(source.file), 1, f"`run` is no function but {kind}")
+    if inspect.isgeneratorfunction(run) or inspect.isasyncgenfunction(run):
+        why = "`run` is a generator, which nothing would run: do not yield in it"
+        raise JobFileError(str(source.file), _line_of(run), why)
+    function: Callable[..., Any] = run
+    return function
+
+
+def _check_parameters(source: Source, spec: JobSpec, line: int) -> None:
+    if not spec.signature.takes_context:
+        why = "`run` must take the context first: `def run(ctx):`"
+        raise JobFileError(str(source.file), line, why)
+    if spec.signature.required:
+        names = ", ".join(sorted(spec.signature.required))
+        why = f"`run` needs {names}, which a schedule cannot give: give it a default"
+        raise JobFileError(str(source.file), line, why)
+    try:
+        spec.signature.encode((), {})
+    except BadArguments as error:
+        raise JobFileError(str(source.file), line, error.why) from None
+
+
+def _plan(options: Mapping[str, Any]) -> Plan | None:
+    for name, allowed in (("overlap", OVERLAPS), ("catch_up", CATCH_UPS)):
+        if name in options and options[name] not in allowed:
+            raise BadOption(name, f"{options[name]!r} is not one of {', '.join(allowed)}")
+    for name in ("schedule", "timezone"):
+        if name in options and not (isinstance(options[name], str) and options[name].strip()):
+            raise BadOption(name, f"{options[name]!r} is not text")
+    if "schedule" not in options:
+        return None
+    rest = {name: value for name, value in options.items() if name != "schedule"}
+    return Plan(cron=options["schedule"].strip(), **rest)
+
+
+def _line_of(run: Callable[..., Any]) -> int:
+    code = getattr(inspect.unwrap(run), "__code__", None)
+    return int(getattr(code, "co_firstlineno", 1))

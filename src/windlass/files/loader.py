@@ -1,0 +1,111 @@
+"""Loads a folder of job files: each good file is a job, each bad one an error of its own."""
+
+import re
+import traceback
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from windlass.errors import JobFileError
+from windlass.files.definition import Definition, define
+from windlass.files.source import Reading, Source, read_folder
+from windlass.files.version import Cache, Version
+
+_PRIVATE = re.compile(r"@[0-9]+(?=[.'\"\s]|$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFile:
+    """A job file: its definition, or its last good one beside an error."""
+
+    name: str
+    file: Path
+    definition: Definition | None = None
+    error: JobFileError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """All job files of a folder at one moment."""
+
+    digest: str
+    files: Sequence[JobFile]
+    cache: Cache = field(default_factory=dict, repr=False)
+
+
+NOTHING = Loaded("", ())
+
+
+def load_folder(folder: Path, taken: Mapping[str, str], before: Loaded = NOTHING) -> Loaded:
+    """Load every file anew, unless nothing has changed.
+
+    `taken` has the names that are no file's, with their places. A file that is broken keeps what
+    it defined before.
+    """
+    reading = read_folder(folder)
+    names = {source.name for source in reading.sources.values() if source.is_job}
+    digest = f"{reading.digest} {sorted(names & taken.keys())}"
+    if digest == before.digest:
+        return before
+    version = Version(reading, dict(before.cache))
+    good = {item.file: item.definition for item in before.files}
+    clashes = _shared_names(reading, taken)
+    files = []
+    for source in reading.sources.values():
+        if not source.is_job:
+            continue
+        found = clashes.get(source.file) or _load(version, source)
+        if isinstance(found, JobFileError):
+            kept = None if source.name in taken else good.get(source.file)
+            files.append(JobFile(name=source.name, file=source.file, definition=kept, error=found))
+        else:
+            files.append(JobFile(name=source.name, file=source.file, definition=found))
+    alive = {(source.file, source.digest) for source in reading.sources.values()}
+    cache = {key: code for key, code in version.cache.items() if key in alive}
+    return Loaded(digest, tuple(files), cache)
+
+
+def _load(version: Version, source: Source) -> Definition | JobFileError:
+    try:
+        return define(version, source, version.load(source))
+    except JobFileError as error:
+        return JobFileError(*error.args)  # without the frames that raised it
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a file may raise anything
+        return _failure(version, source, error)
+
+
+def _failure(version: Version, source: Source, error: BaseException) -> JobFileError:
+    """Say what failed and where, by the innermost line of the folder; keep no frame alive."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = {str(item.file) for item in version.reading.sources.values()}
+    own = [(frame.filename, frame.lineno) for frame in frames if frame.filename in inside]
+    file, line = own[-1] if own else (str(source.file), 1)
+    if isinstance(error, SyntaxError) and error.filename and not own:
+        line = error.lineno or 1
+    kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+    text = _PRIVATE.sub("", _text_of(error)) or "it cannot be imported"
+    return JobFileError(file, line, f"{kind}{text}")
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return " ".join(str(error).split()).rstrip(".")[:1000]
+    except Exception:  # noqa: BLE001 - foreign code, as above
+        return "<no text>"
+
+
+def _shared_names(reading: Reading, taken: Mapping[str, str]) -> Mapping[Path, JobFileError]:
+    by_name: dict[str, list[Source]] = defaultdict(list)
+    for source in reading.sources.values():
+        if source.is_job:
+            by_name[source.name].append(source)
+    found = {}
+    for name, sources in by_name.items():
+        for source in sources:
+            others = [str(item.file) for item in sources if item is not source]
+            others += [taken[name]] if name in taken else []
+            if others:
+                why = f"its name {name!r} is also that of {' and '.join(others)}: rename one"
+                found[source.file] = JobFileError(str(source.file), None, why)
+    return found
