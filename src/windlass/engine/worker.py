@@ -271,6 +271,7 @@ class Worker:
 
     async def _shut_down(self, feeds: Sequence[asyncio.Task[None]], wakeups: Wakeups) -> None:
         self._pump.claiming = False
+        self._seats.announce_stop()  # before anything is awaited: a seat may become free
         log.info("worker stopping", extra={"worker": self.id, "running": self.busy})
         for feed in feeds:
             feed.cancel()
@@ -281,7 +282,6 @@ class Worker:
         await self._sweeper.stop()
         await wakeups.close()
         await self._transport.close()
-        self._seats.announce_stop()
         try:
             async with asyncio.timeout(self._options.drain):
                 await self._all_ended()
