@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from inspect import isfunction
 from typing import Any, cast
 
 import pytest
@@ -78,8 +79,9 @@ def test_every_operation_works(drive: Driver) -> None:
     assert len(call(ops.list_events(ref(one.id), 0, 10))) == 5
     assert call(ops.backlog(None, None)).ready == 2
 
-    every = {name for name in vars(Operations) if not name.startswith("_")}
-    assert recorder.names == every
+    every = {name for name, member in vars(Operations).items() if isfunction(member)}
+    missing = {name for name in every if not name.startswith("_")} - recorder.names
+    assert not missing, "this test leaves some out"
 
 
 @pytest.mark.both_faces

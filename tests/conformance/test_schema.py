@@ -36,7 +36,7 @@ def test_columns_take_exactly_the_values_that_exist(store: str) -> None:
         for column, values in re.findall(r"check \((\w+) in\s*\(([^)]*)\)", body):
             found[table, column] = set(re.findall(r"'(\w+)'", values))
 
-    assert found == CHECKED
+    assert {where: found[where] for where in found if where[0] in TABLES} == CHECKED
 
 
 def test_both_stores_have_the_same_tables_and_columns(pg_database: str, tmp_path: Path) -> None:
