@@ -138,8 +138,9 @@ def _candidates(
     if path is not None:
         for name, value in ({"jobs": JOBS} | _table(path)).items():
             # A place in a file is meant from that file.
-            beside = name == "jobs" and isinstance(value, str) and value.strip()
-            yield name, str(path.parent / value) if beside else value, f"file {path}"
+            if name == "jobs" and isinstance(value, str) and value.strip():
+                value = str(path.parent / value)
+            yield name, value, f"file {path}"
 
 
 def _table(path: Path) -> dict[str, object]:

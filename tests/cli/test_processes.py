@@ -14,6 +14,8 @@ import pytest
 from tests.cli.kit import PATIENCE, command, ok, ok_json, started, write_jobs
 from tests.conftest import Cluster
 from tests.fixtures.postgres import create_database, drop_database
+from windlass.errors import SchemaMismatch
+from windlass.store.queries import load_migrations
 
 STARTED = "worker started"
 HANDLER = "handler started"
@@ -243,8 +245,7 @@ def test_a_worker_on_a_store_without_a_schema_says_what_to_do(
         drop_database(pg_cluster.dsn, "wl_no_schema")
 
     assert process.output == (
-        "windlass: The store has no Windlass schema and this Windlass works with version 1: "
-        "run `windlass migrate`."
+        f"windlass: {SchemaMismatch(None, load_migrations('postgres')[-1].version)}"
     )
 
 

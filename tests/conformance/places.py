@@ -31,7 +31,7 @@ Row = Mapping[str, Any]
 
 TABLES = (
     "jobs", "runs", "timers", "ready", "leases", "workers", "attempts", "events", "failures",
-    "run_keys", "run_tags", "progress",
+    "run_keys", "run_tags", "progress", "artifacts",
 )  # fmt: skip
 
 

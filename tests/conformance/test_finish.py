@@ -508,3 +508,25 @@ def test_a_retry_under_a_cancel_still_counts(drive: Driver) -> None:
     drive.finish(held, Outcome.RETRY, counts=True)
 
     assert drive.get(held.ref).failures == 1
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_an_attempt_tells_which_version_it_ran(drive: Driver, outcome: Outcome) -> None:
+    plain, told = drive.start(), drive.start()
+    drive.finish_all(
+        [make_finish(plain, outcome), make_finish(told, outcome, version="0123456789ab")]
+    )
+
+    (attempt,) = drive.get(told.ref).attempts
+    assert attempt.version == "0123456789ab"
+    assert attempt.outcome is END_OF_ATTEMPT[outcome]
+    assert drive.get(plain.ref).attempts[0].version is None
+    assert drive.get(told.ref).status is drive.get(plain.ref).status
+    assert drive.trail(told.ref) == drive.trail(plain.ref)
+
+
+def test_a_result_comes_with_a_version_as_without(drive: Driver) -> None:
+    held = drive.start()
+    drive.finish(held, Outcome.SUCCEEDED, result=raw([1]), version="v")
+
+    assert value_of(drive.get(held.ref).result) == [1]

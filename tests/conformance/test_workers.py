@@ -14,7 +14,7 @@ from tests.conformance.kit import (
 )
 from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Held, Ordered
+from windlass.domain.run import Held, JobRow, Ordered
 from windlass.domain.states import Intent, Status
 
 # -- register and list -----------------------------------------------------------------------
@@ -238,3 +238,15 @@ def test_a_run_to_be_canceled_ends_when_its_worker_retires(drive: Driver) -> Non
 @pytest.mark.parametrize("times", [1, 2])
 def test_retiring_an_unknown_worker_is_harmless(steer: Driver, times: int) -> None:
     assert [steer.call(steer.ops.retire("nobody")) for _ in range(times)] == [0] * times
+
+
+def test_a_worker_can_change_its_jobs(drive: Driver) -> None:
+    drive.call(drive.ops.register(make_worker("a", jobs=("old",)), LEASE))
+    drive.call(drive.ops.register(make_worker("b", jobs=("old",)), LEASE))
+    rows = [JobRow(name=name, queue="q") for name in ("one", "two")]
+    drive.call(drive.ops.sync_jobs(rows, "a"))
+    drive.call(drive.ops.sync_jobs(rows, "nobody"))
+
+    jobs = {worker.id: worker.jobs for worker in drive.call(drive.ops.list_workers())}
+    assert jobs == {"a": ("one", "two"), "b": ("old",)}
+    assert len(drive.call(drive.ops.list_jobs("default"))) == 2

@@ -23,7 +23,9 @@ MESSAGE_LIMIT: Final = 10_000
 TRACEBACK_LIMIT: Final = 64 * 1024
 """Bytes of an error's traceback that are kept, from its end."""
 
-_VERSION = re.compile(r"(?<=\w)@[0-9]+")  # of a job file, `jobs@7`: the next one's are the same types
+_VERSION = re.compile(
+    r"(?<=\w)@[0-9]+"
+)  # of a job file, `jobs@7`: the next one's are the same types
 _MAX_CHAIN = 20
 _MAX_FRAMES = 100
 _MAX_WIDTH = 10

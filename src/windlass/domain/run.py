@@ -110,6 +110,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: ErrorInfo | None = None
     counts: bool = False  # whether the attempt counts against max_attempts
     timed_out: bool = False
+    version: str | None = None  # of the definition that was run, where that can change
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -219,6 +220,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     finished_at: datetime
     error: ErrorInfo | None = None
+    version: str | None = None  # of the job file that it ran
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):

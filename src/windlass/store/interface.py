@@ -34,6 +34,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
+from windlass.domain.artifact import Artifact
 from windlass.domain.run import (
     Backlog,
     CycleReply,
@@ -66,13 +67,37 @@ class Call(Generic[T_co]):
         self.repeatable = repeatable
 
 
+class ArtifactOperations(Protocol):
+    """What is known of bytes that are kept elsewhere."""
+
+    def put(self, artifact: Artifact) -> Call[Artifact]:
+        """Record one; an id that is known stays as it is. Answers with what is stored."""
+        ...
+
+    def get(self, tenant: str, artifact: str) -> Call[Artifact | None]:
+        """One artifact, by id."""
+        ...
+
+    def delete(self, tenant: str, artifact: str) -> Call[bool]:
+        """Forget one; false where there is none."""
+        ...
+
+
 class Operations(Protocol):
     """Every operation, by noun. None of these methods touches the database."""
 
+    @property
+    def artifacts(self) -> ArtifactOperations:
+        """Those about artifacts."""
+        ...
+
     # -- jobs -----------------------------------------------------------------------
 
-    def sync_jobs(self, jobs: Sequence[JobRow]) -> Call[None]:
-        """Insert or update job rows; rows equal to what is stored are not rewritten."""
+    def sync_jobs(self, jobs: Sequence[JobRow], worker: str | None = None) -> Call[None]:
+        """Insert or update job rows; rows equal to what is stored are not rewritten.
+
+        ``worker``: these are the jobs that it runs from now on.
+        """
         ...
 
     def get_job(self, tenant: str, name: str) -> Call[JobRow | None]:

@@ -18,9 +18,9 @@ _decode_options = msgspec.json.Decoder(Options).decode
 def pack_cycle(
     worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
 ) -> tuple[object, ...]:
-    """The arguments of ``windlass.cycle``: successes as arrays, the rest as JSON."""
-    done = [f for f in finishes if f.outcome is Outcome.SUCCEEDED]
-    others = [f for f in finishes if f.outcome is not Outcome.SUCCEEDED]
+    """The arguments of ``windlass.cycle``: plain successes as arrays, the rest as JSON."""
+    done = [f for f in finishes if f.outcome is Outcome.SUCCEEDED and f.version is None]
+    others = [f for f in finishes if f.outcome is not Outcome.SUCCEEDED or f.version is not None]
     return (
         worker,
         claim_no,

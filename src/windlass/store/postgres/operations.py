@@ -1,11 +1,12 @@
 """Each operation as one statement: a call of a function, and how its rows are read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
 
+from windlass.domain.artifact import Artifact
 from windlass.domain.run import (
     Backlog,
     CycleReply,
@@ -68,15 +69,61 @@ class Statement(Call[T]):
         self.read = read
 
 
+class PostgresArtifacts:
+    """The operations about artifacts, on PostgreSQL."""
+
+    def __init__(self, sql: Mapping[str, str]) -> None:
+        self._sql = sql
+
+    def put(self, artifact: Artifact) -> Call[Artifact]:
+        """Record one."""
+        parameters = (
+            artifact.tenant,
+            artifact.id,
+            artifact.name,
+            artifact.content_type,
+            artifact.size,
+            artifact.sha256,
+            artifact.location,
+            artifact.run,
+        )
+        return Statement(
+            "put_artifact",
+            self._sql["put_artifact"],
+            parameters,
+            lambda rows: _only(rows, Artifact),
+        )
+
+    def get(self, tenant: str, artifact: str) -> Call[Artifact | None]:
+        """One artifact."""
+        return Statement(
+            "get_artifact",
+            self._sql["get_artifact"],
+            (tenant, id_or_nobody(artifact)),
+            lambda rows: _first(rows, Artifact),
+        )
+
+    def delete(self, tenant: str, artifact: str) -> Call[bool]:
+        """Forget one."""
+        return Statement(
+            "delete_artifact",
+            self._sql["delete_artifact"],
+            (tenant, id_or_nobody(artifact)),
+            _value,
+            repeatable=False,
+        )
+
+
 class PostgresOperations:
     """The operations of ``store.interface``, on PostgreSQL."""
 
     def __init__(self) -> None:
         self._sql = load_queries("postgres")
+        self.artifacts = PostgresArtifacts(self._sql)
 
-    def sync_jobs(self, jobs: Sequence[JobRow]) -> Call[None]:
+    def sync_jobs(self, jobs: Sequence[JobRow], worker: str | None = None) -> Call[None]:
         """Insert or update job rows."""
-        return self._call("sync_jobs", (_encode(jobs).decode(),), _nothing)
+        return self._call("sync_jobs", (_encode(jobs).decode(), worker), _nothing)
 
     def get_job(self, tenant: str, name: str) -> Call[JobRow | None]:
         """One job row."""

@@ -71,7 +71,7 @@ def finish(tx: Transaction, finishes: Sequence[Finish]) -> Sequence[Held]:
             lost.append(Held(end.tenant, end.id, end.token))
             continue
         del leases[name]  # the second end of a lease finds it gone
-        if end.outcome is Outcome.SUCCEEDED:
+        if end.outcome is Outcome.SUCCEEDED and end.version is None:
             succeeded.setdefault(end.tenant, []).append((end, row))
         else:
             _decide(moves, lease_of(row), end, tx.now)
@@ -124,7 +124,7 @@ def _succeed(tx: Transaction, tenant: str, ends: Sequence[_Success], *, as_range
 def _decide(moves: Moves, lease: Lease, end: Finish, now: int) -> None:
     """Move a run whose attempt ended as the worker says, under what an operator wants."""
     outcome = AttemptOutcome.TIMEOUT if end.timed_out else _ATTEMPTS[end.outcome]
-    moves.end_attempt(lease, outcome, end.error)
+    moves.end_attempt(lease, outcome, end.error, end.version)
     verb = under_intent(_VERBS[end.outcome], lease.wanted)
     status = advance(Status.RUNNING, verb)
     failures = lease.failures + end.counts

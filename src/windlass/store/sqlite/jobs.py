@@ -14,9 +14,11 @@ from windlass.store.sqlite.values import (
 )
 
 
-def sync_jobs(tx: Transaction, jobs: Sequence[JobRow]) -> None:
+def sync_jobs(tx: Transaction, jobs: Sequence[JobRow], worker: str | None) -> None:
     """Insert or update job rows; rows equal to what is stored are not rewritten."""
     tx.execute_many("sync_job", [_columns(job, tx.now) for job in jobs])
+    if worker is not None:
+        tx.execute("serve_jobs", (to_json([job.name for job in jobs]), worker))
 
 
 def get_job(tx: Transaction, tenant: str, name: str) -> JobRow | None:

@@ -80,14 +80,18 @@ class Moves:
         self._add(f"delete_{table}", (place.tenant, place.id))
 
     def end_attempt(
-        self, lease: Lease, outcome: AttemptOutcome, error: ErrorInfo | None = None
+        self,
+        lease: Lease,
+        outcome: AttemptOutcome,
+        error: ErrorInfo | None = None,
+        version: str | None = None,
     ) -> None:
         """Give up a lease and record the attempt made under it."""
         self.leave("lease", lease)
         self._add(
             "insert_attempt",
             (lease.tenant, lease.id, lease.attempt, lease.token, lease.worker, outcome,
-             lease.started_at, self._now, to_json_or_none(error)),
+             lease.started_at, self._now, to_json_or_none(error), version),
         )  # fmt: skip
 
     def to_ready(

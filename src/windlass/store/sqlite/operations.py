@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeVar
 
+from windlass.domain.artifact import Artifact
 from windlass.domain.run import (
     Backlog,
     CycleReply,
@@ -24,7 +25,7 @@ from windlass.domain.run import (
     WorkerInfo,
 )
 from windlass.store.interface import Call
-from windlass.store.sqlite import control, enqueue, finish, read, sweep, workers
+from windlass.store.sqlite import artifacts, control, enqueue, finish, read, sweep, workers
 from windlass.store.sqlite import jobs as definitions
 from windlass.store.sqlite.transaction import Transaction
 
@@ -81,11 +82,31 @@ def _write(
     return SqliteCall(name, Kind.WRITE, body, repeatable=repeatable)
 
 
+class SqliteArtifacts:
+    """The operations of :class:`windlass.store.interface.ArtifactOperations`."""
+
+    def put(self, artifact: Artifact) -> Call[Artifact]:
+        return _write("put_artifact", lambda tx: artifacts.put_artifact(tx, artifact))
+
+    def get(self, tenant: str, artifact: str) -> Call[Artifact | None]:
+        return _read("get_artifact", lambda tx: artifacts.get_artifact(tx, tenant, artifact))
+
+    def delete(self, tenant: str, artifact: str) -> Call[bool]:
+        return _write(
+            "delete_artifact",
+            lambda tx: artifacts.delete_artifact(tx, tenant, artifact),
+            repeatable=False,
+        )
+
+
 class SqliteOperations:
     """The operations of :class:`windlass.store.interface.Operations`."""
 
-    def sync_jobs(self, jobs: Sequence[JobRow]) -> Call[None]:
-        return _write("sync_jobs", lambda tx: definitions.sync_jobs(tx, jobs))
+    def __init__(self) -> None:
+        self.artifacts = SqliteArtifacts()
+
+    def sync_jobs(self, jobs: Sequence[JobRow], worker: str | None = None) -> Call[None]:
+        return _write("sync_jobs", lambda tx: definitions.sync_jobs(tx, jobs, worker))
 
     def get_job(self, tenant: str, name: str) -> Call[JobRow | None]:
         return _read("get_job", lambda tx: definitions.get_job(tx, tenant, name))

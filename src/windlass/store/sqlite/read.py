@@ -146,8 +146,9 @@ def _attempts(text: str) -> tuple[Attempt, ...]:
             started_at=from_micros(started_at),
             finished_at=from_micros(finished_at),
             error=to_error(error),
+            version=version,
         )
-        for attempt, token, worker, outcome, started_at, finished_at, error in rows
+        for attempt, token, worker, outcome, started_at, finished_at, error, version in rows
     )
 
 

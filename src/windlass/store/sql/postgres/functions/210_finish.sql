@@ -1,6 +1,7 @@
 -- Record the ends of attempts. Items: tenant, id, token, outcome (succeeded, retry, failed,
 -- snoozed, canceled, released), and as they apply delay, failure, result, error, counts,
--- timed_out. An item counts only under the lease's token; the others are returned.
+-- timed_out, version (of the definition that was run). An item counts only under the lease's
+-- token; the others are returned.
 --
 -- Under a cancel intent, what would send the run round again ends it canceled; outcomes that
 -- end it anyway stand (domain/states.py: under_intent).
@@ -24,7 +25,8 @@ begin
     select x.*
       from json_to_recordset(p_finishes)
            as x(tenant text, id uuid, token bigint, outcome text, delay double precision,
-                failure text, result json, error json, counts boolean, timed_out boolean)
+                failure text, result json, error json, counts boolean, timed_out boolean,
+                version text)
      order by x.tenant, x.id
   ), gone as (
     delete from windlass.leases l using item i
@@ -32,7 +34,7 @@ begin
     returning l.tenant, l.id, l.job, l.queue, l.rank, l.worker, l.started_at, l.attempt,
               l.failures + coalesce(i.counts, false)::integer as failures,
               l.crash_count, l.token, l.seq + 1 as seq, l.expires_at,
-              i.outcome as told, i.delay, i.failure, i.result, i.error, i.timed_out,
+              i.outcome as told, i.delay, i.failure, i.result, i.error, i.timed_out, i.version,
               -- a handler that ends its own run says why in the error's message
               coalesce(l.reason, case when i.outcome = 'canceled'
                                       then i.error ->> 'message' end) as reason,
@@ -55,13 +57,13 @@ begin
        and g.outcome in ('succeeded', 'failed', 'canceled')
   ), attempted as (
     insert into windlass.attempts (tenant, run, attempt, token, worker, outcome,
-                                   started_at, finished_at, error)
+                                   started_at, finished_at, error, version)
     select g.tenant, g.id, g.attempt, g.token, g.worker,
            case when g.timed_out then 'timeout'
                 when g.told = 'retry' then 'failed'
                 when g.told = 'released' then 'interrupted'
                 else g.told end,
-           g.started_at, s.at, g.error
+           g.started_at, s.at, g.error, g.version
       from gone g, stamp s
   ), logged as (
     insert into windlass.events (tenant, subject, seq, type, at, attempt, data)

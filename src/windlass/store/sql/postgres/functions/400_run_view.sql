@@ -34,7 +34,8 @@ select r.tenant, r.id, r.job, r.queue,
   left join lateral (
     select json_agg(json_build_object(
              'attempt', x.attempt, 'token', x.token, 'worker', x.worker, 'outcome', x.outcome,
-             'started_at', x.started_at, 'finished_at', x.finished_at, 'error', x.error)
+             'started_at', x.started_at, 'finished_at', x.finished_at, 'error', x.error,
+             'version', x.version)
              order by x.attempt) as attempts,
            (array_agg(x.worker order by x.attempt desc))[1] as worker,
            (array_agg(x.started_at order by x.attempt desc))[1] as started_at

@@ -1,6 +1,7 @@
 -- Store job definitions, so that other processes and languages can enqueue by name. Rows that
--- say what is stored already are not rewritten.
-create or replace function windlass.sync_jobs(p_jobs json) returns void
+-- say what is stored already are not rewritten. A worker that is named runs these from now on.
+create or replace function windlass.sync_jobs(p_jobs json, p_worker text default null)
+returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -27,5 +28,10 @@ begin
           (excluded.queue, excluded.priority, excluded.max_attempts, excluded.timeout,
            excluded.retry::text, excluded.parameters::text, excluded.default_input::text,
            excluded.version);
+  if p_worker is not null then
+    update windlass.workers w
+       set jobs = array(select x.name from json_to_recordset(p_jobs) as x(name text))
+     where w.id = p_worker;
+  end if;
 end
 $$;

@@ -2,7 +2,7 @@
 -- write and to read; everything else as text or JSON.
 
 -- name: sync_jobs
-select windlass.sync_jobs(%s::json)
+select windlass.sync_jobs(%s::json, %s)
 
 -- name: list_jobs
 select row_to_json(j)::text

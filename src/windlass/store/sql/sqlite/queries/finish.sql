@@ -17,8 +17,9 @@ update runs
 
 -- name: insert_attempt
 insert into attempts (tenant, run, attempt, token, worker, outcome, started_at, finished_at,
-                      error)
-values (:tenant, :run, :attempt, :token, :worker, :outcome, :started_at, :finished_at, :error)
+                      error, version)
+values (:tenant, :run, :attempt, :token, :worker, :outcome, :started_at, :finished_at, :error,
+        :version)
 
 -- name: insert_failure
 insert into failures (tenant, id, job, queue, status, failure, error_type, fingerprint, at)

@@ -25,3 +25,6 @@ select tenant, name, queue, priority, max_attempts, timeout, retry, parameters, 
 select tenant, name, queue, priority, max_attempts, timeout, retry, parameters, default_input,
        version
   from jobs where tenant = :tenant order by name
+
+-- name: serve_jobs
+update workers set jobs = :jobs where id = :worker

@@ -21,7 +21,7 @@ select r.tenant, r.id, r.job, r.queue,
        l.started_at, r.started_at, r.finished_at, r.stale_at, f.discarded_at, l.worker,
        p.fraction, p.message,
        (select json_group_array(json_array(a.attempt, a.token, a.worker, a.outcome,
-                                           a.started_at, a.finished_at, a.error))
+                                           a.started_at, a.finished_at, a.error, a.version))
           from attempts a where a.tenant = r.tenant and a.run = r.id)
   from json_each(:ids) i
  cross join runs r on r.tenant = :tenant and r.id = unhex(i.value)

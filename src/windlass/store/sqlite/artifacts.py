@@ -1,0 +1,49 @@
+"""Artifacts: metadata of bytes that are kept elsewhere."""
+
+from windlass.domain.artifact import Artifact
+from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.values import blob_or_none, from_micros, to_blob, to_id
+
+
+def put_artifact(tx: Transaction, artifact: Artifact) -> Artifact:
+    """Record an artifact; one that is known stays as it is. Return the row."""
+    blob = to_blob(artifact.id)
+    tx.execute(
+        "put_artifact",
+        (
+            artifact.tenant, blob, artifact.name, artifact.content_type, artifact.size,
+            artifact.sha256, artifact.location,
+            None if artifact.run is None else to_blob(artifact.run), tx.now,
+        ),
+    )  # fmt: skip
+    row = tx.fetch_one("get_artifact", (artifact.tenant, blob))
+    assert row is not None, "it was just written"
+    return _artifact(row)
+
+
+def get_artifact(tx: Transaction, tenant: str, artifact: str) -> Artifact | None:
+    """Return one artifact."""
+    blob = blob_or_none(artifact)
+    row = None if blob is None else tx.fetch_one("get_artifact", (tenant, blob))
+    return None if row is None else _artifact(row)
+
+
+def delete_artifact(tx: Transaction, tenant: str, artifact: str) -> bool:
+    """Forget an artifact; false where there is none."""
+    blob = blob_or_none(artifact)
+    return blob is not None and tx.execute("delete_artifact", (tenant, blob)) > 0
+
+
+def _artifact(row: Row) -> Artifact:
+    tenant, blob, name, content_type, size, sha256, location, run, created_at = row
+    return Artifact(
+        tenant=tenant,
+        id=to_id(blob),
+        name=name,
+        content_type=content_type,
+        size=size,
+        sha256=sha256,
+        location=location,
+        run=None if run is None else to_id(run),
+        created_at=from_micros(created_at),
+    )

@@ -1,0 +1,60 @@
+"""Artifacts: what is known of bytes that are kept elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.kit import ABSENT, Driver
+from windlass.domain.artifact import Artifact
+
+
+def make(drive: Driver, **fields: Any) -> Artifact:
+    given: dict[str, Any] = {
+        "id": drive.sources.new_id(), "name": "report.pdf", "content_type": "application/pdf",
+        "size": 2**40, "sha256": "0" * 64, "location": "file:///data/report.pdf",
+    }  # fmt: skip
+    return Artifact(**(given | fields))
+
+
+@pytest.mark.both_faces
+def test_what_is_put_is_found(drive: Driver) -> None:
+    artifact = make(drive, run=drive.add().id, name="Größe \N{SNOWMAN}.pdf")
+    stored = drive.call(drive.ops.artifacts.put(artifact))
+
+    assert stored.created_at == drive.now
+    assert drive.call(drive.ops.artifacts.get("default", artifact.id)) == stored
+    fields = {name: getattr(stored, name) for name in Artifact.__struct_fields__}
+    assert Artifact(**(fields | {"created_at": None})) == artifact
+
+
+def test_an_id_that_is_known_stays_as_it_is(drive: Driver) -> None:
+    first = drive.call(drive.ops.artifacts.put(make(drive)))
+    drive.advance(5)
+    again = drive.call(drive.ops.artifacts.put(make(drive, id=first.id, name="other")))
+
+    assert again == first
+
+
+@pytest.mark.both_faces
+def test_what_is_deleted_is_gone(drive: Driver) -> None:
+    artifact = drive.call(drive.ops.artifacts.put(make(drive)))
+
+    assert drive.call(drive.ops.artifacts.delete("default", artifact.id)) is True
+    assert drive.call(drive.ops.artifacts.delete("default", artifact.id)) is False
+    assert drive.call(drive.ops.artifacts.get("default", artifact.id)) is None
+
+
+@pytest.mark.parametrize("named", [ABSENT, "nobody", "", "'", "x" * 10_000])
+def test_what_there_is_not(drive: Driver, named: str) -> None:
+    assert drive.call(drive.ops.artifacts.get("default", named)) is None
+    assert drive.call(drive.ops.artifacts.delete("default", named)) is False
+
+
+def test_tenants_do_not_see_each_other(drive: Driver) -> None:
+    artifact = drive.call(drive.ops.artifacts.put(make(drive, tenant="acme")))
+
+    assert drive.call(drive.ops.artifacts.get("default", artifact.id)) is None
+    assert drive.call(drive.ops.artifacts.delete("default", artifact.id)) is False
+    assert drive.call(drive.ops.artifacts.get("acme", artifact.id)) == artifact
