@@ -30,6 +30,10 @@ FENCE = LEASE * 2 / 3
 # From the moment at which a worker may start a run to the line that the handler writes.
 INSTANT = 0.4
 
+# Two thirds of it, in which nothing is reaped, must do for renewals that come `LATE`.
+LONGER = 3.0
+LATE = 0.8
+
 Outage = Callable[[], AbstractContextManager[None]]
 
 
@@ -63,14 +67,17 @@ def refused(proxy: Proxy) -> Iterator[None]:
 def test_an_outage_for_all_is_a_crash_of_nobody(
     stage: Stage, fleet: Fleet, reach: tuple[str, Outage]
 ) -> None:
-    """F23: longer than the lease, so that every worker's time has run out when it is over."""
+    """F23: longer than the lease. Reapers, dispatchers and claims are back before renewals are."""
     url, outage = reach
     kept = [stage.app.enqueue("hold", {"n": n}).id for n in range(8)]
-    squad = [fleet.worker(url=url) for _ in range(2)]
+    squad = [fleet.worker(url=url, lease=LONGER) for _ in range(2)]
     stage.await_start(*kept)
     acked = [run.id for run in stage.load(100)]
     with outage():
-        rest(1.5 * LEASE)
+        stage.witness.raise_flag("late")
+        rest(1.1 * LONGER)
+    rest(LATE)
+    stage.witness.lower_flag("late")
     stage.witness.raise_flag("release")
     stage.quiet()
 
@@ -107,19 +114,19 @@ def test_a_worker_that_cannot_renew_claims_nothing_more(
 ) -> None:
     """F23: only the renewals are lost; claims would get through until the lease has run out."""
     stage = postgres_stage
-    fleet.ready_worker(url=through(proxy, stage.url))
-    acked = [run.id for run in stage.load(600, ms=(20, 40))]
+    fleet.ready_worker(url=through(proxy, stage.url), lease=2 * LEASE)
+    acked = [run.id for run in stage.load(1000, ms=(20, 40))]
     stage.await_lines("effects", 1)
     proxy.expect(Fault.LOSE_REQUEST, "windlass.renew", times=1_000_000)
     cut = time.monotonic()
-    rest(FENCE + INSTANT + 1.0)
+    rest(2 * FENCE + INSTANT + 0.2)
     left = stage.live()
     starts = [line.at for line in stage.witness.lines("starts")]
 
     proxy.forget()
 
     assert left, "nothing was left to start: the test tests nothing"
-    assert cut < max(starts) <= cut + FENCE + INSTANT
+    assert cut < max(starts) <= cut + 2 * FENCE + INSTANT
     stage.quiet()
     stage.check(acked=acked)
 
@@ -166,19 +173,22 @@ def server() -> Iterator[PostgresServer]:
 def test_a_server_that_crashes_costs_a_pause_and_nothing_else(
     server: PostgresServer, tmp_path: Path
 ) -> None:
-    """F10: down for longer than the lease, twice; clients and workers live through it."""
+    """F10: twice; when the renewals are back the leases have run out, and nobody has died."""
     stage = make_postgres_stage(server.dsn("faults"), tmp_path)
     fleet = Fleet(stage)
     try:
         kept = [stage.app.enqueue("hold", {"n": n}).id for n in range(4)]
-        squad = [fleet.worker(), fleet.worker()]
+        squad = [fleet.worker(lease=LONGER) for _ in range(2)]
         client = fleet.client(ms=30)
         stage.await_start(*kept)
         for _ in range(2):
             await_progress(stage)
+            stage.witness.raise_flag("late")
             server.stop("immediate")
-            rest(1.1 * LEASE)
+            rest(2.0)
             server.start()
+            rest(LATE)
+            stage.witness.lower_flag("late")
             await_progress(stage, within=10)
         client.kill()
         stage.witness.raise_flag("release")

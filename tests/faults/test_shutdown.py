@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 
-from tests.faults.harness import Fleet, Stage
+from tests.faults.harness import SLACK, Fleet, Stage, through
+from tests.faults.proxy import Proxy
 from windlass import Status
 
 DRAIN = 1.0
+LAST_WORDS = 4.0  # for what can still be recorded, when the grace is over
 
 
 def test_a_worker_that_is_told_to_go_ends_what_it_can_and_gives_back_the_rest(
@@ -17,7 +19,7 @@ def test_a_worker_that_is_told_to_go_ends_what_it_can_and_gives_back_the_rest(
     long = [stage.app.enqueue(job).id for job in ("hold", "hold", "patient")]
     worker = fleet.ready_worker(drain=DRAIN)
     stage.await_start(*long)
-    load = [run.id for run in stage.load(200)]
+    load = [run.id for run in stage.load(500)]
     stage.await_lines("effects", 20)
 
     told = worker.terminate()
@@ -38,10 +40,31 @@ def test_a_worker_that_is_told_to_go_ends_what_it_can_and_gives_back_the_rest(
     effects = {(line.run, line.attempt) for line in stage.witness.lines("effects")}
     assert effects == done, "work that was done in time was thrown away"
     stage.witness.raise_flag("release")
-    fleet.worker()
+    fleet.worker(concurrency=40)
     stage.quiet()
     stage.check(acked=[*long, *load])
     assert {stage.app.get(run).status for run in long} == {Status.SUCCEEDED}
+
+
+def test_a_worker_that_cannot_reach_its_store_goes_all_the_same(
+    postgres_stage: Stage, proxy: Proxy, fleet: Fleet
+) -> None:
+    """F22: what it cannot give back runs out; it must not be killed for waiting."""
+    stage = postgres_stage
+    worker = fleet.ready_worker(url=through(proxy, stage.url), drain=DRAIN)
+    held = stage.app.enqueue("hold").id
+    stage.await_start(held)
+    load = [run.id for run in stage.load(50)]
+    proxy.swallow()
+
+    told = worker.terminate()
+    assert worker.wait(within=15) == 0
+
+    assert time.monotonic() - told <= DRAIN + LAST_WORDS + SLACK
+    stage.witness.raise_flag("release")
+    fleet.worker()
+    stage.quiet()
+    stage.check(acked=[held, *load])
 
 
 def test_an_idle_worker_goes_at_once(stage: Stage, fleet: Fleet) -> None:

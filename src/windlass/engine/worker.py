@@ -50,6 +50,7 @@ from windlass.transport.store import StoreTransport
 log = logging.getLogger(__name__)
 
 _SWEEP_AGAIN = 0.25
+_LAST_WORDS = 4.0  # after a grace of 25 s there is not much left of the 30 s that most give
 _RENEW_AGAIN = 0.5
 _CLAIM_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found by a second look
 
@@ -299,9 +300,9 @@ class Worker:
 
     async def _last_words(self) -> None:
         """Record what can be recorded; what cannot is left to the reaper."""
-        patience = max(2.0, self._options.lease / 3)
+        deadline = self._loop.time() + _LAST_WORDS
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout_at(deadline):
                 await self._pump.flushed()
                 await self._store.arun(self._store.operations.retire(self.id))
         except (TimeoutError, StoreUnavailable):
@@ -309,7 +310,8 @@ class Worker:
         if self._renewal is not None:
             self._renewal.stop()
             # The store may be closed as soon as we are gone.
-            await asyncio.to_thread(self._renewal.join, patience)
+            left = max(0.1, deadline - self._loop.time())
+            await asyncio.to_thread(self._renewal.join, left)
 
     # -- traffic --------------------------------------------------------------------------
 

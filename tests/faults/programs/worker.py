@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import msgspec
 from tests.faults.programs.jobs import Witness, define_jobs
 from windlass import Windlass
 from windlass.engine import lanes
+from windlass.engine.renewal import Renewal
 
 
 class Config(msgspec.Struct, kw_only=True):
@@ -69,12 +71,25 @@ def stop_in_commit(witness: Witness, when: str) -> None:
     apsw.connection_hooks.append(hook)
 
 
+def renew_late(witness: Witness) -> None:
+    """Renew nothing while the flag `late` is up, as if the thread had not got its turn."""
+    renew = Renewal._renew
+
+    def late(self: Renewal) -> bool:
+        while witness.flag("late"):
+            time.sleep(0.01)
+        return renew(self)
+
+    Renewal._renew = late  # type: ignore[method-assign]
+
+
 def main(config: Config) -> None:
     """Run one worker."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     witness = Witness(Path(config.folder))
     if config.stop_in_commit is not None:
         stop_in_commit(witness, config.stop_in_commit)
+    renew_late(witness)
     if config.ahead is not None:
         # Only very fast workers claim ahead; here a slow one does.
         lanes._AHEAD_SECONDS, lanes._AHEAD_LEAST = config.ahead, 1

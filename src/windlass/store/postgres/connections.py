@@ -19,6 +19,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.waiting import wait_async
 
 from windlass.errors import BadOption
 
@@ -124,8 +125,13 @@ class PatientAsyncConnection(psycopg.AsyncConnection[tuple[object, ...]]):
     stall: float | None = None
 
     async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Wait as psycopg does, but never for ever."""
-        return await super().wait(gen, interval, self.stall if timeout is None else timeout)
+        """Wait as psycopg does, but never for ever, and not at all for whoever cancels.
+
+        psycopg would ask the server to cancel the statement, and wait up to ten seconds for it
+        to comply. The pool drops the connection instead.
+        """
+        limit = self.stall if timeout is None else timeout
+        return await wait_async(gen, self.pgconn.socket, interval, limit)
 
 
 class SyncPool:
