@@ -63,9 +63,13 @@ class Lane:
         self.running -= 1
         self._tempo.count(now)
 
-    def room(self) -> int:
+    def calm(self) -> None:
+        """What was taken ahead found no seat: look ahead no more until the pace is known anew."""
+        self._tempo = Tempo()
+
+    def room(self, now: float) -> int:
         """How many runs may be claimed now."""
-        ahead = self._tempo.rate * _AHEAD_SECONDS
+        ahead = self._tempo.rate(now) * _AHEAD_SECONDS
         ahead = min(int(ahead), 2 * BATCH) if ahead >= _AHEAD_LEAST else 0
         free = self.seats + ahead - self.running - len(self.waiting) - self.asked
         return max(0, min(free, BATCH))
@@ -115,16 +119,19 @@ class Tempo:
     _SPAN = 0.1
 
     def __init__(self) -> None:
-        self.rate = 0.0
+        self._rate = 0.0
         self._count = 0
         self._since = 0.0
+
+    def rate(self, now: float) -> float:
+        """The pace; after a silence the old one says nothing about the next moments."""
+        return self._rate if now - self._since < 2 * self._SPAN else 0.0
 
     def count(self, now: float) -> None:
         """One more has ended."""
         self._count += 1
         elapsed = now - self._since
         if elapsed >= self._SPAN:
-            # After a silence the old rate says nothing about the next moments.
-            self.rate = self._count / elapsed if elapsed < 10 * self._SPAN else 0.0
+            self._rate = self._count / elapsed if elapsed < 10 * self._SPAN else 0.0
             self._count = 0
             self._since = now

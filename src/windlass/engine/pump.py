@@ -20,7 +20,7 @@ import asyncio
 import contextvars
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from windlass.domain.outcome import Decision, Outcome, describe_error
@@ -64,7 +64,7 @@ class Pump:
         arrived: Callable[[Sequence[Claimed]], None],
         forgotten: Callable[[Held], None],
         refused: Callable[[], None],
-        requeued: Callable[[Sequence[RunRef]], None],
+        requeued: Callable[[Sequence[RunRef]], Awaitable[None]],
         may_claim: Callable[[], bool],
         ended: Callable[[asyncio.Task[None]], None],
     ) -> None:
@@ -142,8 +142,8 @@ class Pump:
 
     def _next_trip(self, now: float) -> Trip | None:
         brought = self._delivered and self._may_take()
-        lane = None if brought else self._hungry_lane()
-        room = lane.room() if lane is not None else 0
+        lane = None if brought else self._hungry_lane(now)
+        room = lane.room(now) if lane is not None else 0
         if self._trips and max(len(self._ends), room) < _WORTH_OVERLAPPING:
             return None  # one is on its way: let the next batch gather
         if not self._ends and not brought and lane is None:
@@ -159,14 +159,14 @@ class Pump:
             trip.claim_no = self._holdings.begin_claim()
         return trip
 
-    def _hungry_lane(self) -> Lane | None:
+    def _hungry_lane(self, now: float) -> Lane | None:
         """The next lane that wants runs and has room, in turns."""
         if not self._may_take():
             return None
         for _ in range(len(self._lanes)):
             lane = self._lanes[0]
             self._lanes.rotate(-1)
-            if lane.hungry and lane.room():
+            if lane.hungry and lane.room(now):
                 return lane
         return None
 
@@ -193,6 +193,9 @@ class Pump:
             self.trips += 1
             self._pause = _FIRST_PAUSE
             self._read(trip, reply)
+            back = [RunRef(f.tenant, f.id) for f in trip.finishes if _goes_back(f)]
+            if back:
+                await self._requeued(back)
         finally:
             if trip.lane is not None and trip.want is not None:
                 trip.lane.asked -= trip.want.limit
@@ -214,9 +217,6 @@ class Pump:
             trip.lane.answered(reply, trip.want.limit, trip.reach, now)
         if reply.claimed:
             self._arrived(reply.claimed)
-        back = [RunRef(f.tenant, f.id) for f in trip.finishes if _goes_back(f)]
-        if back:
-            self._requeued(back)
 
     def _postpone(self, trip: Trip, error: StoreError) -> None:
         """The store cannot be reached: keep the ends, and try again after a pause."""

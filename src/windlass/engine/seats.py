@@ -9,7 +9,8 @@ fenced in the store.
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from windlass.context import run_log
@@ -60,17 +61,27 @@ class Seats:
         self._deadlines.close()
         self._threads.close()
 
-    def take(self, runs: Sequence[Claimed]) -> None:
+    def take(self, runs: Sequence[Claimed]) -> Sequence[Holding]:
         """Hold runs that were just claimed; they start by :meth:`fill`."""
-        for claimed in runs:
-            holding = Holding(claimed, self._jobs[claimed.job])
+        taken = [Holding(claimed, self._jobs[claimed.job]) for claimed in runs]
+        for holding in taken:
             self._holdings.add(holding)
             self._lanes[holding.spec.executor].waiting.append(holding)
+        return taken
 
     def fill(self) -> None:
         """Start what waits, while there are seats and the lease is beyond doubt."""
         for lane in self._lanes.values():
             self._fill(lane)
+
+    def give_back(self, holdings: Iterable[Holding]) -> None:
+        """Those that have found no seat by now are better off with another worker."""
+        late = [h for h in holdings if not h.started and not h.concluded]
+        for holding in late:
+            self._conclude(holding, release(holding))
+        for lane in {self._lanes[holding.spec.executor] for holding in late}:
+            lane.calm()
+            lane.waiting = deque(h for h in lane.waiting if not h.concluded)
 
     def announce_stop(self) -> None:
         """Tell the handlers that the worker goes; give back what has not started."""

@@ -52,6 +52,7 @@ log = logging.getLogger(__name__)
 _SWEEP_AGAIN = 0.25
 _LAST_WORDS = 4.0  # after a grace of 25 s there is not much left of the 30 s that most give
 _RENEW_AGAIN = 0.5
+_WAIT_AHEAD = 0.1  # what was taken ahead and has no seat by then, another worker may have
 _CLAIM_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found by a second look
 
 
@@ -322,11 +323,13 @@ class Worker:
         return self._renewal is not None and self._renewal.safe
 
     def _arrived(self, runs: Sequence[Claimed]) -> None:
-        self._seats.take(runs)
+        taken = self._seats.take(runs)
         if self._stopping.is_set():
             self._seats.announce_stop()
         else:
             self._seats.fill()
+            if self._transport.pulls and not all(holding.started for holding in taken):
+                self._loop.call_later(_WAIT_AHEAD, self._seats.give_back, taken)
 
     def _concluded(self, finish: Finish) -> None:
         if finish.delay is not None and finish.delay < self._options.poll:
@@ -343,10 +346,11 @@ class Worker:
         self._holdings.drop(held)
         self._changed.set()
 
-    def _requeued(self, runs: Sequence[RunRef]) -> None:
+    async def _requeued(self, runs: Sequence[RunRef]) -> None:
         """Runs that we sent back to their queues: ours to claim again, or anybody's."""
         if self._transport.pulls:
             self._pump.hunger()
+            await self._store.anotify()
         else:
             self._transport.publish([encode_message(run) for run in runs])
 
@@ -370,7 +374,10 @@ class Worker:
 
     def _reborn(self) -> None:
         """Dead to the store: drop everything and register under a new name."""
-        if self._rebirth is not None or self._stopping.is_set():
+        if self._rebirth is not None:
+            return
+        if self._stopping.is_set():
+            self._seats.lose_all()  # what still runs can record nothing: no use waiting for it
             return
         log.warning("worker was declared dead, starting over", extra={"worker": self.id})
         if self._renewal is not None:
@@ -415,7 +422,8 @@ class Worker:
     async def _receive(self) -> None:
         """Run ids from the transport, as many as there are seats."""
         while True:
-            room = sum(lane.room() for lane in self._lanes.values())
+            now = self._loop.time()
+            room = sum(lane.room(now) for lane in self._lanes.values())
             if room == 0 or not self._may_claim():
                 self._changed.clear()
                 try:

@@ -1,0 +1,417 @@
+"""Leases: kept while the process lives, given up when lost, and never acted on afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.fixtures.apps import PATIENCE, opened, reached, stopped, within, working
+from windlass import (
+    AttemptOutcome,
+    Context,
+    EventType,
+    Run,
+    Status,
+    StoreError,
+    StoreUnavailable,
+    SyncContext,
+    Windlass,
+    Worker,
+    WorkerOptions,
+)
+from windlass.domain.outcome import Outcome
+from windlass.domain.run import Finish, Want
+from windlass.sources import Sources
+from windlass.store.interface import Call
+
+HOUR = timedelta(hours=1)
+
+
+async def reap(app: Windlass, url: str, run: Run, max_crashes: int = 3) -> None:
+    """Do what another worker's reaper would do in an hour, had nobody renewed."""
+    held = await reached(app, run.id, Status.RUNNING)
+    later = Sources.manual(start=app.sources.now() + HOUR)
+    async with opened(url, sources=later) as other:
+        sweep = other.store.operations.sweep(
+            dispatch=False, expire=False, reap=True, max_crashes=max_crashes, limit=100, grace=0
+        )
+        async with asyncio.timeout(PATIENCE):
+            while True:  # a worker whose row is locked at the moment is passed over
+                await other.store.arun(sweep)
+                found = await app.aget(run.id)
+                if found.status is not Status.RUNNING or found.record.token != held.record.token:
+                    return
+
+
+async def test_reaped_worker_is_reborn_and_goes_on(app: Windlass, url: str) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+    seen: list[tuple[int, bool]] = []
+
+    @app.job
+    async def work(ctx: Context) -> str:
+        if ctx.attempt == 1:
+            started.set()
+            try:
+                await go.wait()
+            except asyncio.CancelledError:
+                seen.append((ctx.attempt, ctx.canceled))
+                raise
+        return f"attempt {ctx.attempt}"
+
+    run = await work.aenqueue()
+    async with working(app) as worker:
+        await within(started)
+        before = worker.id
+        await reap(app, url, run)
+        assert await app.aresult(run.id, timeout=10) == "attempt 2"
+        assert worker.id != before
+        other = await work.using(key="more").aenqueue()
+        await reached(app, other.id, Status.RUNNING)
+        go.set()
+        assert await app.aresult(other.id, timeout=10) == "attempt 1"
+        workers = await app.store.arun(app.store.operations.list_workers())
+        assert [info.id for info in workers] == [worker.id]
+    await run.arefresh()
+    assert (run.attempt, run.failures, run.crash_count) == (2, 0, 1)
+    assert [a.outcome.value for a in run.attempts] == ["crashed", "succeeded"]
+    assert [a.worker for a in run.attempts] == [before, run.worker]
+    assert seen == [(1, True)]
+
+
+async def test_late_end_of_a_lost_attempt_records_nothing(app: Windlass, url: str) -> None:
+    started, go, ended = asyncio.Event(), threading.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    @app.job
+    def work(ctx: SyncContext) -> str:
+        if ctx.attempt == 1:
+            loop.call_soon_threadsafe(started.set)
+            go.wait(PATIENCE)
+            ended.set()
+        return f"attempt {ctx.attempt}"
+
+    run = await work.aenqueue()
+    async with working(app):
+        await within(started)
+        await reap(app, url, run)
+        assert await app.aresult(run.id, timeout=10) == "attempt 2"
+        go.set()
+        assert await asyncio.to_thread(ended.wait, PATIENCE)
+    await run.arefresh()
+    assert (run.result, run.attempt) == ("attempt 2", 2)
+    assert [a.outcome.value for a in run.attempts] == ["crashed", "succeeded"]
+
+
+async def test_end_that_meets_a_reaper_records_nothing(app: Windlass, url: str) -> None:
+    """The heartbeat is slow: the worker learns of its loss from the answer to its own end."""
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def work(ctx: Context) -> str:
+        if ctx.attempt == 1:
+            started.set()
+            await go.wait()
+        return f"attempt {ctx.attempt}"
+
+    run = await work.aenqueue()
+    async with working(app, lease="90s", renew="30s"):
+        await within(started)
+        await reap(app, url, run)
+        go.set()
+        assert await app.aresult(run.id, timeout=10) == "attempt 2"
+    await run.arefresh()
+    assert [a.outcome.value for a in run.attempts] == ["crashed", "succeeded"]
+
+
+async def test_too_many_crashes_fail_the_run(app: Windlass, url: str) -> None:
+    started = asyncio.Event()
+
+    @app.job
+    async def work(ctx: Context) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    run = await work.aenqueue()
+    async with working(app, max_crashes=2):
+        for _ in range(2):
+            await within(started)
+            started.clear()
+            await reap(app, url, run, max_crashes=2)
+        await run.await_end(timeout=10)
+    assert (run.status, run.failure, run.failures, run.crash_count) == ("failed", "crashed", 0, 2)
+
+
+async def test_cancel_that_meets_a_reaper_ends_the_run(app: Windlass, url: str) -> None:
+    started = asyncio.Event()
+
+    @app.job
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    run = await work.aenqueue()
+    async with working(app, lease="90s", renew="30s", poll="20s", sweep="20s", drain=0):
+        await within(started)
+        # Nothing wakes the worker, so that the reaper is first.
+        ask = app.store.operations.cancel(run.ref, "while dying")
+        await app.store.arun(ask)
+        await reap(app, url, run)
+        await run.await_end(timeout=10)
+    assert (run.status, run.reason) == ("canceled", "while dying")
+
+
+# -- a store that refuses -----------------------------------------------------------------------
+
+
+class Moody:
+    """The real store, which may be told to fail certain calls of the worker's traffic."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.operations = Watched(store.operations)
+        self.fails: Callable[[list[Finish], Want | None], Exception | None] = lambda *_: None
+        self.renewals: Exception | None = None
+        self.cycles: list[tuple[list[Finish], Want | None]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def arun(self, call: Call[Any]) -> Any:
+        given = self.operations.given.pop(id(call), None)
+        if given is not None:
+            self.cycles.append(given)
+            error = self.fails(*given)
+            if error is not None:
+                raise error
+        return await self._store.arun(call)
+
+    def run(self, call: Call[Any]) -> Any:
+        if call.name == "renew" and self.renewals is not None:
+            raise self.renewals
+        return self._store.run(call)
+
+
+class Watched:
+    """The real operations, which remember what each cycle was made of."""
+
+    def __init__(self, operations: Any) -> None:
+        self._operations = operations
+        self.given: dict[int, tuple[list[Finish], Want | None]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operations, name)
+
+    def cycle(
+        self, worker: str, claim_no: int, finishes: list[Finish], want: Want | None
+    ) -> Call[Any]:
+        call: Call[Any] = self._operations.cycle(worker, claim_no, finishes, want)
+        self.given[id(call)] = (list(finishes), want)
+        return call
+
+
+@pytest.fixture
+def moody(app: Windlass) -> Moody:
+    return Moody(app.store)
+
+
+class Serving:
+    """A worker on a moody store."""
+
+    def __init__(self, app: Windlass, moody: Any, **options: Any) -> None:
+        given = {"renew": 0.05, "sweep": 0.05, "poll": 0.05} | options
+        specs = [job.spec for job in app.jobs.values()]
+        self.worker = Worker(moody, specs, WorkerOptions(**given), sources=app.sources)
+
+    async def __aenter__(self) -> Worker:
+        self.task = asyncio.create_task(self.worker.run())
+        return self.worker
+
+    async def __aexit__(self, *_: object) -> None:
+        await stopped(self.worker, self.task)
+
+
+async def test_one_end_that_is_refused_fails_no_neighbour(app: Windlass, moody: Moody) -> None:
+    go, started = asyncio.Event(), asyncio.Semaphore(0)
+
+    @app.job
+    async def work(n: int) -> int:
+        started.release()
+        await go.wait()
+        return n
+
+    runs = await app.aenqueue_many(work.request(n) for n in range(30))
+    marked = runs[7].id
+
+    def refuses(finishes: list[Finish], want: Want | None) -> Exception | None:
+        bad = any(f.id == marked and f.outcome is Outcome.SUCCEEDED for f in finishes)
+        return StoreError("I do not like this result.") if bad else None
+
+    moody.fails = refuses
+    async with Serving(app, moody):
+        for _ in runs:
+            await asyncio.wait_for(started.acquire(), PATIENCE)
+        go.set()  # all end together, in one batch
+        for run in runs:
+            await run.await_end(timeout=10)
+    batch = next(finishes for finishes, _ in moody.cycles if any(f.id == marked for f in finishes))
+    assert len(batch) > 1
+    for n, run in enumerate(runs):
+        if run.id == marked:
+            assert (run.status, run.failure, run.failures) == ("failed", "fatal", 1)
+            assert run.error is not None
+            assert run.error.message == "I do not like this result."
+        else:
+            assert (run.status, run.result) == ("succeeded", n)
+        assert run.attempt == 1
+
+
+async def test_end_that_cannot_be_recorded_at_all_is_tried_again(
+    app: Windlass, moody: Moody
+) -> None:
+    @app.job
+    async def work(ctx: Context) -> int:
+        return ctx.attempt
+
+    moody.fails = lambda finishes, want: (
+        StoreError("no") if any(f.token == 1 for f in finishes) else None
+    )
+    run = await work.aenqueue()
+    async with Serving(app, moody):
+        # The lease is no longer named by the heartbeat, so the store gives the run back.
+        assert await app.aresult(run.id, timeout=10) == 2
+    await run.arefresh()
+    assert run.attempts[0].outcome is AttemptOutcome.INTERRUPTED
+    assert run.failures == 0
+
+
+async def test_ends_are_kept_while_the_store_is_away(app: Windlass, moody: Moody) -> None:
+    starts: list[int] = []
+
+    @app.job
+    async def work(n: int) -> int:
+        starts.append(n)
+        return n
+
+    away = 4
+
+    def fails(finishes: list[Finish], want: Want | None) -> Exception | None:
+        nonlocal away
+        if finishes and away:
+            away -= 1
+            return StoreUnavailable("gone fishing")
+        return None
+
+    moody.fails = fails
+    runs = await app.aenqueue_many(work.request(n) for n in range(10))
+    async with Serving(app, moody):
+        for n, run in enumerate(runs):
+            assert await app.aresult(run.id, timeout=10) == n
+    assert away == 0
+    assert sorted(starts) == list(range(10))  # none was run again
+
+
+async def test_store_that_refuses_every_claim_is_not_asked_without_end(
+    app: Windlass, moody: Moody
+) -> None:
+    refusals = 0
+    healed = asyncio.Event()
+
+    def fails(finishes: list[Finish], want: Want | None) -> Exception | None:
+        nonlocal refusals
+        if want is None or refusals == 4:
+            return None
+        refusals += 1
+        if refusals == 4:
+            healed.set()
+        return StoreError("no claims today")
+
+    moody.fails = fails
+
+    @app.job
+    async def work() -> str:
+        return "done"
+
+    run = await work.aenqueue()
+    loop = asyncio.get_running_loop()
+    async with Serving(app, moody):
+        began = loop.time()
+        await within(healed)
+        # Four refusals with growing pauses between them, each at least half of its nominal length.
+        assert loop.time() - began > 0.5 * (0.05 + 0.1 + 0.2) * 0.9
+        assert await app.aresult(run.id, timeout=10) == "done"
+
+
+async def test_who_cannot_renew_starts_nothing_new(app: Windlass, moody: Moody) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+    order: list[int] = []
+
+    @app.job
+    async def work(n: int) -> int:
+        order.append(n)
+        started.set()
+        await go.wait()
+        return n
+
+    first = await work.aenqueue(1)
+    async with Serving(app, moody, lease=1.0, concurrency=5) as worker:
+        await within(started)
+        moody.renewals = StoreUnavailable("cut off")
+        renewal: Any = worker._renewal
+        while renewal.safe:  # noqa: ASYNC110 - it is a matter of time alone
+            await asyncio.sleep(0.01)
+        moody.cycles.clear()
+        second = await work.aenqueue(2)
+        await app.store.anotify()
+        go.set()
+        assert await app.aresult(first.id, timeout=10) == 1  # what runs may end and be recorded
+        assert order == [1]
+        assert [want for _, want in moody.cycles if want is not None] == []
+        moody.renewals = None
+        assert await app.aresult(second.id, timeout=10) == 2
+
+
+async def test_unexpected_error_of_the_store_ends_the_worker_and_is_told(
+    app: Windlass, moody: Moody
+) -> None:
+    @app.job
+    async def work() -> None: ...
+
+    moody.fails = lambda finishes, want: ZeroDivisionError("a bug") if finishes else None
+    run = await work.aenqueue()
+    serving = Serving(app, moody, drain=0.1)
+    await serving.__aenter__()
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        await asyncio.wait_for(serving.task, PATIENCE)
+    # Its lease was given back, so that another worker can go on at once.
+    assert (await run.arefresh()).status == "queued"
+    assert [event.type for event in run.events()][-1] is EventType.INTERRUPTED
+
+
+async def test_claims_whose_reply_was_lost_are_given_back(app: Windlass, moody: Moody) -> None:
+    lost: list[str] = []
+
+    @app.job
+    async def work(ctx: Context) -> int:
+        return ctx.attempt
+
+    run = await work.aenqueue()
+    real = moody._store.arun
+
+    async def arun(call: Call[Any]) -> Any:
+        reply = await real(call)
+        if call.name == "cycle" and reply.claimed and not lost:
+            lost.append("reply")
+            raise StoreUnavailable("the connection broke after the commit")
+        return reply
+
+    moody.arun = arun  # type: ignore[method-assign]
+    async with Serving(app, moody):
+        assert await app.aresult(run.id, timeout=10) == 2
+    await run.arefresh()
+    assert [a.outcome.value for a in run.attempts] == ["interrupted", "succeeded"]
+    assert (run.failures, run.crash_count) == (0, 0)
