@@ -1,0 +1,346 @@
+"""The worker's parts by themselves: numbers of claims, lanes, deadlines, services, the sweeper."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.fixtures.apps import PATIENCE, opened, within
+from windlass import StoreUnavailable, Windlass
+from windlass.domain.job import Executor, define_job
+from windlass.domain.run import Claimed, CycleReply, Held, Mark, Want, WorkerInfo
+from windlass.engine import lanes
+from windlass.engine.deadlines import Deadlines
+from windlass.engine.holdings import Holding, Holdings
+from windlass.engine.lanes import Lane, Reach, Tempo
+from windlass.engine.renewal import Renewal
+from windlass.engine.service import Service
+from windlass.engine.sweeper import Sweeper
+from windlass.sources import ManualSources, Sources
+from windlass.transport.store import StoreTransport
+
+
+async def handler() -> None: ...
+
+
+SPEC = define_job(handler)
+
+
+def make_claimed(run: str = "a", token: int = 1) -> Claimed:
+    return Claimed(
+        tenant="default", id=run, job="handler", queue="default", token=token, attempt=1,
+        failures=0, crash_count=0, input=msgspec.Raw(b"{}"),
+    )  # fmt: skip
+
+
+def make_holding(run: str = "a", token: int = 1) -> Holding:
+    return Holding(make_claimed(run, token), SPEC)
+
+
+# -- holdings -----------------------------------------------------------------------------------
+
+
+def test_claim_is_settled_only_when_all_before_it_are() -> None:
+    holdings = Holdings()
+    assert holdings.snapshot() == (0, [])
+    first, second, third = (holdings.begin_claim() for _ in range(3))
+    holdings.settle(second)
+    assert holdings.snapshot()[0] == 0
+    holdings.settle(first)
+    assert holdings.snapshot()[0] == second
+    holdings.settle(third)
+    assert holdings.snapshot()[0] == third
+
+
+def test_lease_of_another_token_is_not_dropped() -> None:
+    holdings = Holdings()
+    holdings.add(make_holding("a", token=2))
+    assert holdings.drop(Held("default", "a", 1)) is None
+    assert holdings.find("default", "a", 1) is None
+    assert holdings.find("other", "a", 2) is None
+    assert holdings.snapshot()[1] == [Held("default", "a", 2)]
+    assert holdings.drop(Held("default", "a", 2)) is not None
+    assert len(holdings) == 0
+
+
+# -- lanes --------------------------------------------------------------------------------------
+
+
+def make_lane(seats: int = 10, queues: tuple[str, ...] | None = None) -> Lane:
+    return Lane(Executor.ASYNC, seats, ("handler",), queues)
+
+
+def make_reply(claimed: int, *, marks: bool = True) -> CycleReply:
+    mark = {"default": Mark(0, "2030", "a")} if marks else {}
+    runs = tuple(make_claimed(str(n)) for n in range(claimed))
+    return CycleReply(now=datetime.max, claimed=runs, marks=mark)  # noqa: DTZ901
+
+
+def test_room_is_what_neither_runs_nor_waits_nor_was_asked_for() -> None:
+    lane = make_lane()
+    assert lane.room(0.0) == 10
+    lane.running, lane.asked = 3, 2
+    lane.waiting.append(make_holding())
+    assert lane.room(0.0) == 4
+    lane.asked = 20
+    assert lane.room(0.0) == 0
+
+
+def test_lane_looks_ahead_only_while_runs_are_quick() -> None:
+    lane = make_lane()
+    now = 100.0
+    for _ in range(400):  # two thousand a second
+        now += 0.0005
+        lane.running += 1
+        lane.ended(now)
+    assert lane.room(now) == pytest.approx(10 + 2000 * lanes._AHEAD_SECONDS, abs=3)
+    assert lane.room(now + 1) == 10  # it says nothing about what comes after a silence
+    lane.calm()
+    assert lane.room(now) == 10
+
+
+def test_slow_runs_are_never_taken_ahead() -> None:
+    lane = make_lane()
+    for n in range(100):
+        lane.running += 1
+        lane.ended(n * 0.01)
+    assert lane.room(1.0) == 10
+
+
+def test_tempo_forgets() -> None:
+    tempo = Tempo()
+    for n in range(300):
+        tempo.count(50 + n / 1000)
+    assert tempo.rate(50.3) == pytest.approx(1000, rel=0.05)
+    assert tempo.rate(51.0) == 0
+    tempo.count(99.0)  # the first after a long silence
+    assert tempo.rate(99.0) == 0
+
+
+def test_claims_look_deep_under_load_and_at_the_head_now_and_then() -> None:
+    lane = make_lane()
+    assert lane.reach(100.0) is Reach.FULL
+    want = lane.want(5, Reach.FULL, 100.0)
+    assert (want.after, want.window) == ({}, None)
+    lane.answered(make_reply(5), 5, Reach.FULL, 100.0)
+    assert lane.reach(100.1) is Reach.DEEP
+    assert lane.want(5, Reach.DEEP, 100.1).after
+    assert lane.reach(100.3) is Reach.HEAD
+    want = lane.want(5, Reach.HEAD, 100.3)
+    assert want.after == {}
+    assert want.window is not None
+    assert lane.reach(101.1) is Reach.FULL
+
+
+def test_short_deep_claim_is_not_believed() -> None:
+    lane = make_lane()
+    lane.hungry = True
+    lane.want(5, Reach.FULL, 100.0)
+    lane.answered(make_reply(5), 5, Reach.FULL, 100.0)
+    lane.answered(make_reply(2), 5, Reach.DEEP, 100.1)
+    assert lane.hungry
+    assert lane.reach(100.1) is Reach.HEAD
+    lane.want(5, Reach.HEAD, 100.1)
+    lane.answered(make_reply(0, marks=False), 5, Reach.HEAD, 100.1)
+    assert not lane.hungry  # the head was looked at, and all of it a moment before
+
+
+def test_queues_rotate() -> None:
+    lane = make_lane(queues=("a", "b", "c"))
+    firsts = [(lane.want(1, Reach.HEAD, 0.0).queues or ("",))[0] for _ in range(6)]
+    assert sorted(firsts[:3]) == ["a", "b", "c"]
+    assert firsts[:3] == firsts[3:]
+
+
+# -- deadlines ----------------------------------------------------------------------------------
+
+
+async def test_deadlines_call_in_order_and_leave_out_what_is_concluded() -> None:
+    deadlines = Deadlines(asyncio.get_running_loop())
+    called: list[str] = []
+    done = asyncio.Event()
+
+    def due(holding: Holding) -> None:
+        called.append(holding.claimed.id)
+        if holding.claimed.id == "last":
+            done.set()
+
+    last, first, over = make_holding("last"), make_holding("first"), make_holding("over")
+    deadlines.after(0.03, last, due)
+    deadlines.after(0.01, first, due)
+    deadlines.after(0.02, over, due)
+    over.concluded = True
+    await within(done)
+    assert called == ["first", "last"]
+
+
+async def test_deadline_set_by_a_deadline_is_kept() -> None:
+    deadlines = Deadlines(asyncio.get_running_loop())
+    done = asyncio.Event()
+    deadlines.after(0, make_holding(), lambda h: deadlines.after(0, h, lambda _: done.set()))
+    await within(done)
+
+
+async def test_closed_deadlines_call_nobody() -> None:
+    deadlines = Deadlines(asyncio.get_running_loop())
+    called: list[Holding] = []
+    deadlines.after(0, make_holding(), called.append)
+    deadlines.close()
+    await asyncio.sleep(0.02)
+    assert called == []
+
+
+# -- services -----------------------------------------------------------------------------------
+
+
+class Failing(Service):
+    """Fails a few times, then works."""
+
+    def __init__(self, sources: Sources, failures: list[Exception]) -> None:
+        super().__init__(sources)
+        self.failures = failures
+        self.heard: list[Exception] = []
+        self.worked = asyncio.Event()
+
+    async def work(self) -> float:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.worked.set()
+        return 3600.0
+
+    def failed(self, error: Exception) -> None:
+        self.heard.append(error)
+
+
+async def test_service_outlives_its_errors() -> None:
+    errors: list[Exception] = [StoreUnavailable("away"), ZeroDivisionError("a bug")]
+    service = Failing(Sources.system(), list(errors))
+    service.start()
+    await within(service.worked)
+    assert service.heard == errors
+    service.worked.clear()
+    service.wake()
+    await within(service.worked)
+    await service.stop()
+    await service.stop()  # again is harmless
+
+
+# -- heartbeat and sweeper, on a clock of the test's own ------------------------------------------
+
+LEASE = 0.9  # short, since a server that has just been started reaps nothing for most of it
+STEP = LEASE / 6  # four of them are the time in which nothing is reaped
+
+
+@pytest.fixture
+def sources() -> ManualSources:
+    """A clock that stands still until the test moves it."""
+    return Sources.manual()
+
+
+@pytest.fixture
+async def later(url: str, sources: ManualSources) -> AsyncIterator[Windlass]:
+    """An application on that clock."""
+    async with opened(url, sources=sources) as app:
+        yield app
+
+
+async def test_lease_is_beyond_doubt_for_two_thirds_of_its_time(
+    later: Windlass, sources: ManualSources
+) -> None:
+    replies: list[Any] = []
+    renewal = Renewal(
+        later.store, sources, Holdings(), worker="w", lease=LEASE, every=3600.0,
+        answered=replies.append,
+    )  # fmt: skip
+    info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=("handler",), seats=1)
+    await later.store.arun(later.store.operations.register(info, LEASE))
+    safe = [renewal.safe]
+    sources.clock.advance(LEASE * 2 / 3 - 0.01)
+    safe.append(renewal.safe)
+    sources.clock.advance(0.02)
+    safe.append(renewal.safe)
+    assert safe == [True, True, False]
+    renewal.start()
+    renewal.hurry()
+    async with asyncio.timeout(PATIENCE):
+        while not replies:  # noqa: ASYNC110 - another thread writes it
+            await asyncio.sleep(0.005)
+    assert replies[0].alive
+    assert renewal.safe
+    renewal.stop()
+    await asyncio.to_thread(renewal.join, PATIENCE)
+
+
+async def dead_worker(app: Windlass) -> None:
+    """A run that is leased to a worker of which nothing more will be heard."""
+    operations = app.store.operations
+    info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=("handler",), seats=1)
+    await app.store.arun(operations.register(info, LEASE))
+    await app.job(handler).aenqueue()
+    reply = await app.store.arun(operations.cycle("w", 1, [], Want(limit=1, jobs=("handler",))))
+    assert len(reply.claimed) == 1
+
+
+def make_sweeper(app: Windlass, sources: ManualSources, seen: list[Any]) -> Sweeper:
+    return Sweeper(
+        app.store, sources, StoreTransport(), lease=LEASE, sweep=STEP, poll=STEP, max_crashes=3,
+        moved=seen.append,
+    )  # fmt: skip
+
+
+async def test_sweeper_reaps_when_the_lease_has_run_out(
+    later: Windlass, sources: ManualSources
+) -> None:
+    seen: list[Any] = []
+    await dead_worker(later)
+    sweeper = make_sweeper(later, sources, seen)
+    for _ in range(6):
+        await sweeper.work()
+        sources.clock.advance(STEP)
+    assert seen == []
+    sources.clock.advance(0.01)
+    await sweeper.work()
+    assert [reply.reaped for reply in seen] == [1]
+
+
+@pytest.mark.parametrize("why", ["silence", "outage"])
+async def test_sweeper_reaps_nothing_right_after_being_blind(
+    later: Windlass, sources: ManualSources, why: str
+) -> None:
+    """A machine that slept, or had no way to the store, must first let the others renew."""
+    seen: list[Any] = []
+    await dead_worker(later)
+    sweeper = make_sweeper(later, sources, seen)
+    for _ in range(6):
+        await sweeper.work()
+        sources.clock.advance(STEP)
+    if why == "outage":
+        sweeper.failed(StoreUnavailable("away"))
+    else:
+        sources.clock.advance(LEASE)
+    for _ in range(4):
+        await sweeper.work()
+        assert seen == []
+        sources.clock.advance(STEP)
+    sources.clock.advance(0.01)
+    await sweeper.work()
+    assert [reply.reaped for reply in seen] == [1]
+
+
+async def test_sweeper_sleeps_until_the_next_run_is_due(
+    later: Windlass, sources: ManualSources
+) -> None:
+    job = later.job(handler)
+    sweeper = make_sweeper(later, sources, [])
+    assert await sweeper.work() == STEP  # nothing is due: as often as it polls
+    await job.using(delay="40ms").aenqueue()
+    assert await sweeper.work() == pytest.approx(0.04)
+    sources.clock.advance(0.04)
+    await sweeper.work()
+    [run] = await later.alist()
+    assert run.status == "queued"
