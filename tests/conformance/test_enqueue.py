@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -152,6 +153,7 @@ def test_tags_are_kept_in_order_and_found_once_each(drive: Driver, batch: int) -
         assert sorted(mine) == sorted(set(tags))
 
 
+@pytest.mark.parametrize("options", [{}, {"tags": ("t",)}], ids=["plain", "tagged"])
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize(
     "document",
@@ -164,8 +166,10 @@ def test_tags_are_kept_in_order_and_found_once_each(drive: Driver, batch: int) -
         {"big": 2**53 + 1, "negative": -(2**63), "small": 1e-300, "percent": "%s %(x)s :now ?"},
     ],
 )
-def test_input_comes_back_as_it_was(steer: Driver, document: object, batch: int) -> None:
-    runs = [steer.new(input=raw(document)) for _ in range(batch)]
+def test_input_comes_back_as_it_was(
+    steer: Driver, document: object, batch: int, options: dict[str, Any]
+) -> None:
+    runs = [steer.new(input=raw(document), **options) for _ in range(batch)]
     steer.enqueue(*runs)
     steer.register()
 

@@ -35,6 +35,8 @@ SECONDS = st.sampled_from([0.0, 1.0, 10.0, LEASE, 100.0])
 LATER = st.sampled_from([None, 0.0, 5.0, 50.0])
 PICK = st.integers(min_value=0, max_value=1_000)
 MAX_CRASHES = 2
+# Time for a failure to be made small; a success takes seconds.
+PATIENT = pytest.mark.timeout(900)
 
 
 class Lives(RuleBasedStateMachine):
@@ -288,16 +290,18 @@ def _live(steer: Driver, *, examples: int, steps: int) -> None:
     )
 
 
+@PATIENT
 def test_the_store_behaves_as_the_model_does(steer: Driver) -> None:
     _live(steer, examples=20, steps=30)
 
 
+@PATIENT
 @requires("in_process")
 def test_the_store_behaves_as_the_model_does_in_longer_lives(steer: Driver) -> None:
     _live(steer, examples=20, steps=60)
 
 
+@PATIENT
 @pytest.mark.long
-@pytest.mark.timeout(900)
 def test_the_store_behaves_as_the_model_does_in_many_lives(steer: Driver) -> None:
     _live(steer, examples=1_000, steps=60)
