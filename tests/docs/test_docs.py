@@ -75,7 +75,8 @@ def test_settings_page_lists_every_setting() -> None:
 def test_checks_of_the_schema_follow_the_tables(dialect: str) -> None:
     path = ROOT / f"src/windlass/store/sql/{dialect}/migrations/0001_core.sql"
     checks: dict[str, list[set[str]]] = {}
-    for column, listed in re.findall(r"check \((\w+) in\s*\(([^)]*)\)", path.read_text(), re.I):
+    schema = path.read_text("utf-8")
+    for column, listed in re.findall(r"(?i)check \((\w+) in\s*\(([^)]*)\)", schema):
         checks.setdefault(column, []).append(set(re.findall(r"'([^']*)'", listed)))
     assert {status.value for status in FINISHED} in checks["status"]
     assert checks["failure"][0] == {failure.value for failure in Failure}
