@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 from bench.ours import Bench, rss_megabytes
 from windlass import Windlass
 from windlass.domain.run import Want, WorkerInfo
-from windlass.engine.worker import Worker, WorkerOptions
+from windlass.engine.options import WorkerOptions
+from windlass.engine.worker import Worker
 from windlass.store.interface import Call, Store
 
 T = TypeVar("T")

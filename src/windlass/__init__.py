@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from windlass.domain.outcome import Cancel, Fail, Snooze
     from windlass.domain.policy import Fatal, Retry, RetryAfter
     from windlass.domain.states import Failure, Status
-    from windlass.engine.worker import Worker, WorkerOptions
+    from windlass.engine.options import WorkerOptions
+    from windlass.engine.worker import Worker
     from windlass.errors import (
         BadArguments,
         BadDuration,

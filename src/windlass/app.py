@@ -15,7 +15,8 @@ from windlass.domain.run import JobRow
 from windlass.domain.signature import check_parameters
 from windlass.duration import Duration, parse_duration
 from windlass.engine.sweeper import RESEND_AFTER
-from windlass.engine.worker import Worker, WorkerOptions
+from windlass.engine.options import WorkerOptions
+from windlass.engine.worker import Worker
 from windlass.errors import BadArguments, DuplicateJob, UnknownJob, UsageError
 from windlass.job import Job
 from windlass.sources import Sources

@@ -91,7 +91,8 @@ def test_every_end_of_a_running_run_is_legal_under_an_intent() -> None:
 
 
 def test_statuses_are_equal_to_their_text() -> None:
-    assert Status.QUEUED == "queued"
+    text: str = "queued"
+    assert text == Status.QUEUED
     assert [status.value for status in Status if status.finished] == [
         "succeeded",
         "failed",

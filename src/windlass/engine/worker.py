@@ -20,12 +20,10 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 
-from windlass.domain.job import Executor, JobSpec
+from windlass.domain.job import JobSpec
 from windlass.domain.run import (
-    DEFAULT_TENANT,
     Claimed,
     Finish,
     Held,
@@ -35,11 +33,11 @@ from windlass.domain.run import (
 )
 from windlass.engine.attempt import Runner
 from windlass.engine.holdings import Holdings
-from windlass.engine.lanes import Lane
+from windlass.engine.options import WorkerOptions, make_lanes
 from windlass.engine.pump import Pump
 from windlass.engine.renewal import Renewal
 from windlass.engine.seats import Seats
-from windlass.engine.sweeper import RESEND_AFTER, Sweeper
+from windlass.engine.sweeper import Sweeper
 from windlass.engine.threads import Threads
 from windlass.errors import StoreUnavailable, UsageError
 from windlass.sources import Sources
@@ -54,25 +52,6 @@ _LAST_WORDS = 4.0  # after a grace of 25 s there is not much left of the 30 s th
 _RENEW_AGAIN = 0.5
 _WAIT_AHEAD = 0.1  # what was taken ahead and has no seat by then, another worker may have
 _CLAIM_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found by a second look
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions:
-    """How a worker works; times in seconds."""
-
-    lease: float = 30.0
-    renew: float = 10.0
-    sweep: float = 5.0
-    drain: float = 25.0
-    poll: float = 1.0
-    max_crashes: int = 3
-    concurrency: int = 100
-    threads: int = 10
-    queues: tuple[str, ...] | None = None
-    result_limit: int = 1024 * 1024
-    services: bool = True
-    resend_after: float = RESEND_AFTER
-    tenant: str = DEFAULT_TENANT  # whose job definitions these are; runs of all are claimed
 
 
 class Worker:
@@ -95,7 +74,7 @@ class Worker:
         self._sources = sources
         self._transport = transport or StoreTransport()
         self._holdings = Holdings()
-        self._lanes = self._make_lanes()
+        self._lanes = make_lanes(jobs, options)
         self._runner = Runner(store, sources, "", options.result_limit)
         self._pump = Pump(
             store,
@@ -196,18 +175,6 @@ class Worker:
                 continue
 
     # -- beginning and end ----------------------------------------------------------------
-
-    def _make_lanes(self) -> dict[Executor, Lane]:
-        seats = {
-            Executor.ASYNC: self._options.concurrency,
-            Executor.THREAD: self._options.threads,
-        }
-        lanes = {}
-        for executor, count in seats.items():
-            jobs = tuple(name for name, spec in self._jobs.items() if spec.executor is executor)
-            if jobs:
-                lanes[executor] = Lane(executor, count, jobs, self._options.queues)
-        return lanes
 
     async def _registered(self) -> bool:
         """Register, unless stopped before: a store that is not there may never come."""
