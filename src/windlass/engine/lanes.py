@@ -49,6 +49,7 @@ class Lane:
         self.jobs = jobs
         self.queues = queues
         self.running = 0
+        self.ends = 0  # how often a seat became free
         self.asked = 0  # seats promised to claims on their way
         self.waiting: deque[Holding] = deque()
         self.hungry = False  # whether there may be something to claim
@@ -61,6 +62,7 @@ class Lane:
     def ended(self, now: float) -> None:
         """A seat became free."""
         self.running -= 1
+        self.ends += 1
         self._tempo.count(now)
 
     def calm(self) -> None:

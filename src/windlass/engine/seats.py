@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from windlass.context import run_log
@@ -26,6 +26,8 @@ from windlass.engine.threads import Threads
 log = logging.getLogger(__name__)
 
 _STUBBORN = 5.0  # seconds for a handler that was told to end
+_LOOK_AFTER = 0.1  # seconds after which runs without a seat are looked at
+_LOOKS = 10
 
 
 class Seats:
@@ -74,12 +76,25 @@ class Seats:
         for lane in self._lanes.values():
             self._fill(lane)
 
-    def give_back(self, holdings: Iterable[Holding]) -> None:
-        """Those that have found no seat by now are better off with another worker."""
+    def watch(self, holdings: Sequence[Holding], looks: int = _LOOKS) -> None:
+        """Give back those that find no seat: soon if none becomes free at all, else in a second."""
+        if not all(holding.started for holding in holdings):
+            ends = {lane: lane.ends for lane in self._lanes.values()}
+            due = self._loop.time() + _LOOK_AFTER
+            self._loop.call_at(due, self._look, holdings, ends, due, looks)
+
+    def _look(
+        self, holdings: Sequence[Holding], ends: Mapping[Lane, int], due: float, looks: int
+    ) -> None:
         late = [h for h in holdings if not h.started and not h.concluded]
+        lanes = {self._lanes[holding.spec.executor] for holding in late}
+        stood_still = self._loop.time() - due > _LOOK_AFTER / 2  # the process, not the handlers
+        if looks and (stood_still or any(lane.ends != ends[lane] for lane in lanes)):
+            self.watch(late, looks - 1)
+            return
         for holding in late:
             self._conclude(holding, release(holding))
-        for lane in {self._lanes[holding.spec.executor] for holding in late}:
+        for lane in lanes:
             lane.calm()
             lane.waiting = deque(h for h in lane.waiting if not h.concluded)
 

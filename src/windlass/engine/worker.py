@@ -50,7 +50,6 @@ log = logging.getLogger(__name__)
 _SWEEP_AGAIN = 0.25
 _LAST_WORDS = 4.0  # after a grace of 25 s there is not much left of the 30 s that most give
 _RENEW_AGAIN = 0.5
-_WAIT_AHEAD = 0.1  # what was taken ahead and has no seat by then, another worker may have
 _CLAIM_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found by a second look
 
 
@@ -295,8 +294,8 @@ class Worker:
             self._seats.announce_stop()
         else:
             self._seats.fill()
-            if self._transport.pulls and not all(holding.started for holding in taken):
-                self._loop.call_later(_WAIT_AHEAD, self._seats.give_back, taken)
+            if self._transport.pulls:  # what a transport brought here would be brought again
+                self._seats.watch(taken)
 
     def _concluded(self, finish: Finish) -> None:
         if finish.delay is not None and finish.delay < self._options.poll:
