@@ -50,7 +50,7 @@ SETTINGS: Mapping[str, Any] = {
 _LOOK = 0.02
 
 
-def eventually(condition: Callable[[], T | None], *, within: float = 10.0, what: str) -> T:
+def eventually(condition: Callable[[], T | None], *, within: float = 20.0, what: str) -> T:
     """Wait until a condition holds and return what it says; fail with `what` if it never does."""
     deadline = time.monotonic() + within
     while True:
@@ -114,7 +114,7 @@ class Stage:
         left = self.app.store.run(self.app.store.operations.backlog(None, None))
         return left.ready + left.running + left.retrying + left.scheduled
 
-    def quiet(self, *, within: float = 20.0) -> None:
+    def quiet(self, *, within: float = 25.0) -> None:
         """Wait until every run has ended."""
         eventually(lambda: self.live() == 0, within=within, what="every run has ended")
 
@@ -140,7 +140,7 @@ class Stage:
         """Wait until attempts have begun."""
         return [self.await_line("starts", run, attempt=attempt) for run in runs]
 
-    def await_lines(self, kind: str, count: int, *, within: float = 10.0) -> None:
+    def await_lines(self, kind: str, count: int, *, within: float = 20.0) -> None:
         """Wait until so many lines were written."""
         eventually(
             lambda: len(self.witness.raw(kind)) >= count,

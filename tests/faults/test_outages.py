@@ -13,6 +13,7 @@ import pytest
 from tests.conformance.places import SqlitePlace
 from tests.faults.harness import (
     LEASE,
+    POLL,
     SLACK,
     Fleet,
     Locker,
@@ -32,7 +33,7 @@ INSTANT = 0.4
 
 # Two thirds of it, in which nothing is reaped, must do for renewals that come `LATE`.
 LONGER = 3.0
-LATE = 0.8
+LATE = 1.2
 
 Outage = Callable[[], AbstractContextManager[None]]
 
@@ -69,8 +70,10 @@ def test_an_outage_for_all_is_a_crash_of_nobody(
 ) -> None:
     """F23: longer than the lease. Reapers, dispatchers and claims are back before renewals are."""
     url, outage = reach
-    kept = [stage.app.enqueue("hold", {"n": n}).id for n in range(8)]
-    squad = [fleet.worker(url=url, lease=LONGER) for _ in range(2)]
+    # Every sweep reaps, also the one that waits for the store.
+    squad = [fleet.worker(url=url, lease=LONGER, sweep=POLL) for _ in range(2)]
+    fleet.await_workers(*squad)
+    kept = [stage.app.enqueue("hold", {"n": n}).id for n in range(12)]  # more than one has seats
     stage.await_start(*kept)
     acked = [run.id for run in stage.load(100)]
     with outage():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.faults.harness import SLACK, Fleet, Stage, through
+from tests.faults.harness import SLACK, Fleet, Stage, rest, through
 from tests.faults.proxy import Proxy
 from windlass import Status
 
@@ -56,6 +56,7 @@ def test_a_worker_that_cannot_reach_its_store_goes_all_the_same(
     stage.await_start(held)
     load = [run.id for run in stage.load(50)]
     proxy.swallow()
+    rest(0.4)  # let its calls begin to wait
 
     told = worker.terminate()
     assert worker.wait(within=15) == 0

@@ -109,6 +109,11 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
         """Next to nothing."""
         return n
 
+    async def heavy(ctx: Context, text: str) -> int:
+        """Next to nothing, with much to read."""
+        witness.write("effects", ctx)
+        return len(text)
+
     async def hold(ctx: Context, n: int = 0) -> str:
         """Runs until the flag `release` is up; says so when it is told to end."""
         witness.write("starts", ctx)
@@ -174,6 +179,7 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
         (load, plain),
         (block, plain),
         (quick, plain),
+        (heavy, plain),
         (hold, plain),
         (patient, plain),
         (zombie, plain),
