@@ -1,12 +1,18 @@
 """Writes the parts of the docs that follow from code: `python tools/make_docs.py [--check]`."""
 
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+from windlass.domain.cron import Cron
 from windlass.domain.event import EventType
 from windlass.domain.states import TRANSITIONS, Failure, Status, Verb
+from windlass.domain.zone import parse_zone
 
-PAGE = Path(__file__).parent.parent / "docs" / "states.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "states.md"
+TIME_PAGE = DOCS / "time.md"
 
 STATUSES = {
     Status.SCHEDULED: "not yet due: a future time, a backoff, a snooze",
@@ -57,9 +63,40 @@ ALIASES = {
     "stalled, lost heartbeat": "running until the reaper comes, then queued",
 }
 
+# Days on which the clocks changed, and what is worth knowing of them. They lie in the past: zone
+# data of the future is a forecast, and this page must be the same on every machine.
+BERLIN = ["30 2 * * *", "0 1-3 * * *", "0 */2 * * *", "0 * * * *"]
+CHANGES = [
+    ("Europe/Berlin", "2025-03-30", [*BERLIN, "0,15,30 2 * * *", "*/5 2 * * *"]),
+    ("Europe/Berlin", "2025-10-26", [*BERLIN, "*/30 2 * * *"]),
+    ("America/New_York", "2025-03-09", ["30 2 * * *"]),
+    ("America/New_York", "2025-11-02", ["30 1 * * *"]),
+    ("America/St_Johns", "2011-03-13", ["0 0 * * *", "30 0 * * *"]),
+    ("America/Santiago", "2024-09-08", ["0 0 * * *", "0 */12 * * *"]),
+    ("America/Santiago", "2025-04-05", ["30 23 * * *"]),
+    ("Africa/Cairo", "2024-04-26", ["0 0 * * *", "30 0 * * *"]),
+    ("Africa/Cairo", "2024-10-31", ["30 23 * * *"]),
+    ("Africa/Casablanca", "2025-02-23", ["30 2 * * *"]),
+    ("Africa/Casablanca", "2025-04-06", ["30 2 * * *"]),
+    ("Asia/Tehran", "2022-03-22", ["30 0 * * *"]),
+    ("Asia/Tehran", "2022-09-21", ["30 23 * * *"]),
+    ("Australia/Adelaide", "2025-10-05", ["30 2 * * *"]),
+    ("Australia/Adelaide", "2025-04-06", ["30 2 * * *"]),
+    ("Australia/Lord_Howe", "2025-10-05", ["15 2 * * *", "45 2 * * *", "*/20 1-2 * * *"]),
+    ("Australia/Lord_Howe", "2025-04-06", ["45 1 * * *", "*/20 1 * * *"]),
+    ("Antarctica/Troll", "2025-03-30", ["30 1,2 * * *"]),
+    ("Antarctica/Troll", "2025-10-26", ["30 1,2 * * *"]),
+    ("Antarctica/Casey", "2020-10-04", ["30 1 * * *"]),
+    ("Pacific/Apia", "2011-12-30", ["30 2 * * *", "0 * * * *"]),
+    ("Pacific/Apia", "2011-12-31", ["30 2 * * *"]),
+    ("Asia/Kathmandu", "2025-03-30", ["30 2 * * *"]),
+    ("Asia/Kolkata", "2025-03-30", ["30 2 * * *"]),
+    ("UTC", "2025-03-30", ["30 2 * * *"]),
+]
+
 
 def page() -> str:
-    """The whole page."""
+    """The whole page of states."""
     return "\n".join(
         [
             "# The life of a run",
@@ -129,16 +166,66 @@ def _table(left: str, right: str, rows: dict[str, str], *, code: bool = True) ->
     ]
 
 
+def time_page() -> str:
+    """The page on time, whose table of clock changes is made and whose rest is written."""
+    text = TIME_PAGE.read_text("utf-8")
+    begin, end = "<!-- begin: made by tools/make_docs.py -->\n", "<!-- end -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise SystemExit(f"{TIME_PAGE.name} has lost the comments around its table")
+    return "\n".join([before + begin, *_change_table(), "", end + after])
+
+
+def _change_table() -> list[str]:
+    lines = [
+        "| zone and day | the clocks | expression | slots |",
+        "|---|---|---|---|",
+    ]
+    for name, day, expressions in CHANGES:
+        zone, where = parse_zone(name), f"{name} {day}"
+        what = _what_the_clocks_did(zone, day)
+        for expression in expressions:
+            slots = ", ".join(_slots(zone, day, expression)) or "none"
+            lines.append(f"| {where} | {what} | `{expression}` | {slots} |")
+            where = what = ""
+    return lines
+
+
+def _what_the_clocks_did(zone: ZoneInfo, day: str) -> str:
+    minute = timedelta(minutes=1)
+    instant = datetime.fromisoformat(f"{day}T12:00").replace(tzinfo=zone).astimezone(UTC)
+    for n in range(-18 * 60, 18 * 60):
+        after = (instant + n * minute).astimezone(zone)
+        before = (instant + (n - 1) * minute).astimezone(zone)
+        if before.utcoffset() != after.utcoffset():
+            shown = (before.replace(tzinfo=None) + minute).replace(tzinfo=before.tzinfo)
+            date = "" if shown.date() == after.date() else f"{after:%m-%d} "
+            return f"{shown:%H:%M} → {date}{after:%H:%M}"
+    return "no change"
+
+
+def _slots(zone: ZoneInfo, day: str, expression: str) -> list[str]:
+    """The slots of that local day; of more than six, the first ones."""
+    cron, found = Cron.parse(expression), []
+    slot = datetime.fromisoformat(f"{day}T00:00Z") - timedelta(days=2)
+    while (local := slot.astimezone(zone).isoformat(timespec="minutes"))[:10] <= day:
+        if local.startswith(day):
+            found.append(f"{local[11:16]} {local[16:]}")
+        slot = cron.next_after(slot, zone)
+    return found if len(found) <= 6 else [*found[:5], f"… {len(found)} in all"]
+
+
 def main() -> int:
-    """Write the page, or say whether it is up to date."""
-    made = page()
-    if "--check" in sys.argv:
-        if not PAGE.exists() or PAGE.read_text("utf-8") != made:
-            print(f"{PAGE.name} is not up to date: run `python tools/make_docs.py`")
-            return 1
-        return 0
-    PAGE.write_text(made, "utf-8")
-    return 0
+    """Write the pages, or say whether they are up to date."""
+    code = 0
+    for path, made in ((PAGE, page()), (TIME_PAGE, time_page())):
+        if "--check" not in sys.argv:
+            path.write_text(made, "utf-8")
+        elif not path.exists() or path.read_text("utf-8") != made:
+            print(f"{path.name} is not up to date: run `python tools/make_docs.py`")
+            code = 1
+    return code
 
 
 if __name__ == "__main__":
