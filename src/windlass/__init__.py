@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ConflictError,
         DuplicateJob,
         IllegalTransition,
+        JobFileError,
         KeyConflict,
         LeaseLost,
         NotFound,
@@ -61,6 +62,7 @@ __all__ = [
     "Fatal",
     "IllegalTransition",
     "Job",
+    "JobFileError",
     "KeyConflict",
     "LeaseLost",
     "NotFound",
@@ -95,11 +97,13 @@ _HOMES = {
     "windlass.domain.outcome": "Cancel Fail Snooze",
     "windlass.domain.policy": "Fatal Retry RetryAfter",
     "windlass.domain.states": "Failure Status",
-    "windlass.engine.worker": "Worker WorkerOptions",
+    "windlass.engine.options": "WorkerOptions",
+    "windlass.engine.worker": "Worker",
     "windlass.errors": """
         BadArguments BadDuration BadOption BadPayload ConflictError DuplicateJob IllegalTransition
-        KeyConflict LeaseLost NotFound PayloadTooLarge ResultTimeout RunFailed RunNotFound
-        SchemaMismatch StoreError StoreFull StoreUnavailable UnknownJob UsageError WindlassError
+        JobFileError KeyConflict LeaseLost NotFound PayloadTooLarge ResultTimeout RunFailed
+        RunNotFound SchemaMismatch StoreError StoreFull StoreUnavailable UnknownJob UsageError
+        WindlassError
     """,
     "windlass.job": "Job",
 }

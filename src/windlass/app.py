@@ -1,6 +1,5 @@
 """The application: where settings, store, jobs and clients are put together."""
 
-import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
@@ -10,14 +9,15 @@ from windlass.client.client import ListOptions
 from windlass.client.requests import UsingOptions
 from windlass.config import Settings
 from windlass.context import Context, SyncContext
-from windlass.domain.job import JobOptions, JobSpec, define_job, is_name
+from windlass.domain.job import JobOptions, define_job, is_name
 from windlass.domain.run import JobRow
 from windlass.domain.signature import check_parameters
 from windlass.duration import Duration, parse_duration
-from windlass.engine.sweeper import RESEND_AFTER
 from windlass.engine.options import WorkerOptions
+from windlass.engine.sweeper import RESEND_AFTER
 from windlass.engine.worker import Worker
-from windlass.errors import BadArguments, DuplicateJob, UnknownJob, UsageError
+from windlass.errors import BadArguments, UnknownJob, UsageError
+from windlass.files.registry import Jobs
 from windlass.job import Job
 from windlass.sources import Sources
 from windlass.store.interface import Store
@@ -83,7 +83,7 @@ class Windlass:
         self.transport = transport or StoreTransport()
         self.store: Store = open_store(self.settings, self.sources)
         self.client = Client(self.store, self.sources, self.transport, tenant=self.settings.tenant)
-        self._jobs: dict[str, Job[Any, Any, Any]] = {}
+        self.jobs = Jobs(self)
 
     # -- jobs -------------------------------------------------------------------------------
 
@@ -110,14 +110,9 @@ class Windlass:
 
         def define(function: Callable[..., Any]) -> Job[Any, Any, Any]:
             options.setdefault("max_attempts", self.settings.max_attempts)
-            return self._add(Job(self, define_job(function, **options)))
+            return self.jobs.add(Job(self, define_job(function, **options)))
 
         return define if handler is None else define(handler)
-
-    @property
-    def jobs(self) -> Mapping[str, Job[Any, Any, Any]]:
-        """The jobs defined in this process, by name."""
-        return dict(self._jobs)
 
     # -- runs -------------------------------------------------------------------------------
 
@@ -227,8 +222,16 @@ class Windlass:
             resend_after=parse_duration(resend_after),
             tenant=settings.tenant,
         )
-        specs = [job.spec for job in self._jobs.values()]
-        return Worker(self.store, specs, options, sources=self.sources, transport=self.transport)
+        worker = Worker(
+            self.store,
+            self.jobs.specs(),
+            options,
+            sources=self.sources,
+            transport=self.transport,
+            expecting=self.jobs.folder is not None,
+        )
+        self.jobs.served_by(worker)
+        return worker
 
     def migrate(self) -> tuple[int, int]:
         """Bring the store's schema up to date; returns the versions before and after."""
@@ -244,19 +247,12 @@ class Windlass:
 
     # -- inside -----------------------------------------------------------------------------
 
-    def _add(self, job: Job[Any, Any, Any]) -> Job[Any, Any, Any]:
-        known = self._jobs.get(job.name)
-        if known is not None:
-            raise DuplicateJob(job.name, _place(known.spec), _place(job.spec))
-        self._jobs[job.name] = job
-        return job
-
     def _own_request(
         self, job: str, input: Mapping[str, Any] | None, options: UsingOptions
     ) -> Request | None:
         if not is_name(job):
             raise UnknownJob(str(job)[:100])  # the stores need not be asked
-        known = self._jobs.get(job)
+        known = self.jobs.get(job)
         if known is None:
             return None
         return known.using(**options).request(**_arguments(job, input))
@@ -270,7 +266,7 @@ class Windlass:
     ) -> Request:
         """For a job that other code defines: its row knows the queue and the arguments."""
         if row is None:
-            raise UnknownJob(job, sorted(self._jobs))
+            raise UnknownJob(job, sorted(self.jobs))
         default = codec.decode(row.default_input)
         arguments = default if input is None and default else _arguments(job, input)
         if row.parameters is not None:
@@ -304,9 +300,3 @@ def _checked(requests: Iterable[Request]) -> Sequence[Request]:
                 "e.g. app.enqueue_many([job.request(user_id=1)])."
             )
     return found
-
-
-def _place(spec: JobSpec) -> str:
-    code = getattr(inspect.unwrap(spec.handler), "__code__", None)
-    name = f"{spec.handler.__module__}.{getattr(spec.handler, '__qualname__', spec.name)}"
-    return f"{name} (line {code.co_firstlineno})" if code is not None else name

@@ -87,7 +87,8 @@ def test_one_decorator_serves_several_functions(app: Windlass) -> None:
 
 def test_jobs_cannot_be_added_behind_the_applications_back(app: Windlass) -> None:
     jobs: Any = app.jobs
-    jobs["sneaky"] = None
+    with pytest.raises(TypeError):
+        jobs["sneaky"] = None
     assert dict(app.jobs) == {}
 
 

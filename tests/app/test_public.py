@@ -11,8 +11,9 @@ from windlass import Windlass, WindlassError
 NAMES = [
     "AttemptOutcome", "BadArguments", "BadDuration", "BadOption", "BadPayload", "Cancel",
     "ConflictError", "Context", "DuplicateJob", "EventType", "Fail", "Failure", "Fatal",
-    "IllegalTransition", "Job", "KeyConflict", "LeaseLost", "NotFound", "PayloadTooLarge",
-    "Request", "ResultTimeout", "Retry", "RetryAfter", "Run", "RunFailed", "RunNotFound",
+    "IllegalTransition", "Job", "JobFileError", "KeyConflict", "LeaseLost", "NotFound",
+    "PayloadTooLarge", "Request", "ResultTimeout", "Retry", "RetryAfter", "Run", "RunFailed",
+    "RunNotFound",
     "SchemaMismatch", "Snooze", "Status", "StoreError", "StoreFull", "StoreUnavailable",
     "SyncContext", "UnknownJob", "UsageError", "Windlass", "WindlassError", "Worker",
     "WorkerOptions",

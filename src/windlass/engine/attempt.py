@@ -21,7 +21,7 @@ from windlass.domain.outcome import (
     decide_failure,
     describe_error,
 )
-from windlass.domain.run import Finish
+from windlass.domain.run import Claimed, Finish
 from windlass.domain.states import Failure
 from windlass.engine.holdings import Holding, Stop
 from windlass.errors import BadPayload, PayloadTooLarge
@@ -156,6 +156,7 @@ def finish(
         error=None if error is None else describe_error(error),
         counts=counts,
         timed_out=timed_out,
+        version=holding.version,
     )
 
 
@@ -168,12 +169,20 @@ def succeeded(holding: Holding, result: msgspec.Raw | None) -> Finish:
         token=claimed.token,
         outcome=Outcome.SUCCEEDED,
         result=result,
+        version=holding.version,
     )
 
 
 def release(holding: Holding) -> Finish:
     """Give a run back, unfinished and uncounted."""
     return finish(holding, Decision(outcome=Outcome.RELEASED))
+
+
+def give_back(claimed: Claimed) -> Finish:
+    """Give a run back that nothing here can run."""
+    return Finish(
+        tenant=claimed.tenant, id=claimed.id, token=claimed.token, outcome=Outcome.RELEASED
+    )
 
 
 def canceled(holding: Holding, reason: str | None) -> Finish:

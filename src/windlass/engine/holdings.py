@@ -37,6 +37,11 @@ class Holding:
     task: asyncio.Task[None] | None = None
 
     @property
+    def version(self) -> str | None:
+        """Which version it runs, of a definition that may change while the worker runs."""
+        return self.spec.version if self.spec.home is not None else None
+
+    @property
     def canceled(self) -> bool:
         """Whether the handler should end."""
         return self.stop is not None

@@ -1,11 +1,8 @@
 """How a worker works: its times, its seats, and whose runs it takes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from windlass.domain.job import Executor, JobSpec
 from windlass.domain.run import DEFAULT_TENANT
-from windlass.engine.lanes import Lane
 from windlass.engine.sweeper import RESEND_AFTER
 
 
@@ -26,14 +23,3 @@ class WorkerOptions:
     services: bool = True
     resend_after: float = RESEND_AFTER
     tenant: str = DEFAULT_TENANT  # whose job definitions these are; runs of all are claimed
-
-
-def make_lanes(jobs: Sequence[JobSpec], options: WorkerOptions) -> dict[Executor, Lane]:
-    """A lane for each executor that one of the jobs needs."""
-    seats = {Executor.ASYNC: options.concurrency, Executor.THREAD: options.threads}
-    lanes = {}
-    for executor, count in seats.items():
-        names = tuple(spec.name for spec in jobs if spec.executor is executor)
-        if names:
-            lanes[executor] = Lane(executor, count, names, options.queues)
-    return lanes

@@ -17,7 +17,7 @@ from windlass.context import run_log
 from windlass.domain.job import Executor, JobSpec
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, Finish, Held, Ordered
-from windlass.engine.attempt import Runner, canceled, release, timeout_of
+from windlass.engine.attempt import Runner, canceled, give_back, release, timeout_of
 from windlass.engine.deadlines import Deadlines
 from windlass.engine.holdings import Holding, Holdings, Stop
 from windlass.engine.lanes import Lane
@@ -65,11 +65,32 @@ class Seats:
 
     def take(self, runs: Sequence[Claimed]) -> Sequence[Holding]:
         """Hold runs that were just claimed; they start by :meth:`fill`."""
-        taken = [Holding(claimed, self._jobs[claimed.job]) for claimed in runs]
-        for holding in taken:
+        taken = []
+        for claimed in runs:
+            spec = self._jobs.get(claimed.job)
+            if spec is None:
+                # The job went away while its run was on the way.
+                self._concluded(give_back(claimed))
+                continue
+            holding = Holding(claimed, spec)
+            taken.append(holding)
             self._holdings.add(holding)
-            self._lanes[holding.spec.executor].waiting.append(holding)
+            self._lanes[spec.executor].waiting.append(holding)
         return taken
+
+    def reseat(self) -> None:
+        """The jobs have changed: what waits starts as they are now, or goes back."""
+        waiting = [holding for lane in self._lanes.values() for holding in lane.waiting]
+        for lane in self._lanes.values():
+            lane.waiting.clear()
+        for holding in waiting:
+            spec = self._jobs.get(holding.claimed.job)
+            if spec is not None:
+                holding.spec = spec
+                self._lanes[spec.executor].waiting.append(holding)
+            elif not holding.concluded:
+                self._conclude(holding, release(holding))
+        self.fill()
 
     def fill(self) -> None:
         """Start what waits, while there are seats and the lease is beyond doubt."""

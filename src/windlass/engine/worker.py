@@ -5,6 +5,7 @@ One process, one event loop. Parts, each with a reason of its own:
     Holdings  what is leased to us                  Pump     finishes out, claims in
     Lanes     seats per executor                    Seats    attempts, started and stopped
     Renewal   the heartbeat, in its own thread      Sweeper  dispatcher, expiry, reaper
+    Roster    the jobs it runs, which may change
 
 Stopping: nothing is claimed any more, runs that have not started are given back, running ones
 get `drain` seconds; then they are canceled and given back, recorded as interrupted and counted
@@ -19,7 +20,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 from windlass.domain.job import JobSpec
@@ -33,10 +34,12 @@ from windlass.domain.run import (
 )
 from windlass.engine.attempt import Runner
 from windlass.engine.holdings import Holdings
-from windlass.engine.options import WorkerOptions, make_lanes
+from windlass.engine.options import WorkerOptions
 from windlass.engine.pump import Pump
 from windlass.engine.renewal import Renewal
+from windlass.engine.roster import Roster
 from windlass.engine.seats import Seats
+from windlass.engine.seldom import Seldom
 from windlass.engine.sweeper import Sweeper
 from windlass.engine.threads import Threads
 from windlass.errors import StoreUnavailable, UsageError
@@ -64,16 +67,17 @@ class Worker:
         *,
         sources: Sources,
         transport: Transport | None = None,
+        expecting: bool = False,
     ) -> None:
-        if not jobs:
+        if not jobs and not expecting:
             raise UsageError("A worker needs at least one job: none is registered.")
         self._store = store
-        self._jobs: Mapping[str, JobSpec] = {spec.name: spec for spec in jobs}
         self._options = options
         self._sources = sources
         self._transport = transport or StoreTransport()
         self._holdings = Holdings()
-        self._lanes = make_lanes(jobs, options)
+        self._roster = Roster(jobs, options)
+        self._lanes = self._roster.lanes
         self._runner = Runner(store, sources, "", options.result_limit)
         self._pump = Pump(
             store,
@@ -123,7 +127,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._runner.boss = asyncio.current_task()
         self._seats = Seats(
-            self._jobs,
+            self._roster.jobs,
             self._lanes,
             self._holdings,
             self._runner,
@@ -138,6 +142,8 @@ class Worker:
         feeds = [asyncio.create_task(self._watch(wakeups), name="windlass-watch")]
         if not self._transport.pulls:
             feeds.append(asyncio.create_task(self._receive(), name="windlass-receive"))
+        telling = self._roster.keep_told(self._store, lambda: self.id)
+        feeds.append(asyncio.create_task(telling, name="windlass-roster"))
         for feed in feeds:
             feed.add_done_callback(self._ended)
         if self._options.services:
@@ -156,11 +162,21 @@ class Worker:
         self._pump.claiming = False
         self._stopping.set()
 
+    def adopt(self, jobs: Sequence[JobSpec]) -> None:
+        """Run these jobs, and no others, from now on; may be called from any thread.
+
+        What runs finishes as it began. Runs of a job that is gone stay in their queue.
+        """
+        if hasattr(self, "_loop"):
+            self._call_soon(lambda: self._adopt(jobs))
+        else:
+            self._roster.replace(jobs)
+
     async def drained(self) -> None:
         """Wait until nothing is ready, running or retrying for the jobs and queues served here."""
         await self.started.wait()
-        jobs = tuple(self._jobs)
         while True:
+            jobs = tuple(self._roster.jobs)
             left = await self._store.arun(
                 self._store.operations.backlog(self._options.queues, jobs)
             )
@@ -199,11 +215,11 @@ class Worker:
             pid=os.getpid(),
             version=version("windlass"),
             queues=self._options.queues,
-            jobs=tuple(self._jobs),
-            seats=sum(lane.seats for lane in self._lanes.values()),
+            jobs=tuple(self._roster.jobs),
+            seats=self._roster.seats,
         )
         operations = self._store.operations
-        rows = [spec.row(self._options.tenant) for spec in self._jobs.values()]
+        rows = self._roster.rows()
         while True:
             try:
                 # So that processes without this code can enqueue by name.
@@ -232,8 +248,8 @@ class Worker:
             "worker": self.id,
             "store": self._store.place,
             "queues": "all" if queues is None else ",".join(queues),
-            "jobs": len(self._jobs),
-            "seats": sum(lane.seats for lane in self._lanes.values()),
+            "jobs": len(self._roster.jobs),
+            "seats": self._roster.seats,
         }
         log.info("worker started", extra=extra)
 
@@ -279,6 +295,11 @@ class Worker:
             # The store may be closed as soon as we are gone.
             left = max(0.1, deadline - self._loop.time())
             await asyncio.to_thread(self._renewal.join, left)
+
+    def _adopt(self, jobs: Sequence[JobSpec]) -> None:
+        self._roster.replace(jobs)
+        self._seats.reseat()
+        self._hunger()
 
     # -- traffic --------------------------------------------------------------------------
 
@@ -371,12 +392,12 @@ class Worker:
 
     async def _watch(self, wakeups: Wakeups) -> None:
         """Hints and, in their absence, polling."""
-        poll = self._options.poll * 1.25 * len(self._lanes)
         # Perhaps what was enqueued is for later, but sooner than the next sweep.
-        sweep = _Seldom(self._loop, _SWEEP_AGAIN, self._sweeper.wake)
+        sweep = Seldom(self._loop, _SWEEP_AGAIN, self._sweeper.wake)
         # Perhaps one of our runs was canceled.
-        renew = _Seldom(self._loop, _RENEW_AGAIN, self._overdue)
+        renew = Seldom(self._loop, _RENEW_AGAIN, self._overdue)
         while True:
+            poll = self._options.poll * 1.25 * self._roster.open_lanes
             woken = await wakeups.wait(poll)
             self._hunger()
             if woken:
@@ -409,26 +430,3 @@ class Worker:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError:
             log.debug("loop closed")
-
-
-class _Seldom:
-    """Does something at most so often; what comes too soon is made up for, not forgotten."""
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, every: float, action: Callable[[], None]
-    ) -> None:
-        self._loop = loop
-        self._every = every
-        self._action = action
-        self._next = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-
-    def __call__(self) -> None:
-        """Do it now, or as soon as it may be done again."""
-        if self._timer is None:
-            self._timer = self._loop.call_at(self._next, self._do)
-
-    def _do(self) -> None:
-        self._timer = None
-        self._next = self._loop.time() + self._every
-        self._action()

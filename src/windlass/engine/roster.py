@@ -1,0 +1,68 @@
+"""The roster: which jobs a worker runs, and in which lane. It may change while the worker runs.
+
+A change is one step on the event loop: what is claimed after it is of the new jobs, what runs
+goes on as it began. The store hears of it afterwards, and until it has.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from windlass.domain.job import Executor, JobSpec
+from windlass.domain.run import JobRow
+from windlass.engine.lanes import Lane
+from windlass.engine.options import WorkerOptions
+from windlass.errors import StoreUnavailable, WindlassError
+from windlass.store.interface import Store
+
+log = logging.getLogger(__name__)
+
+
+class Roster:
+    """The jobs of one worker and their lanes; a lane without jobs has no seats."""
+
+    def __init__(self, jobs: Sequence[JobSpec], options: WorkerOptions) -> None:
+        self._options = options
+        self._seats = {Executor.ASYNC: options.concurrency, Executor.THREAD: options.threads}
+        self.jobs: dict[str, JobSpec] = {}
+        self.lanes = {executor: Lane(executor, 0, (), options.queues) for executor in self._seats}
+        self._changed = asyncio.Event()
+        self.replace(jobs)
+        self._changed.clear()
+
+    @property
+    def seats(self) -> int:
+        """How many attempts may run at once."""
+        return sum(lane.seats for lane in self.lanes.values())
+
+    @property
+    def open_lanes(self) -> int:
+        """How many lanes ask for runs; at least one."""
+        return max(1, sum(1 for lane in self.lanes.values() if lane.seats))
+
+    def rows(self) -> list[JobRow]:
+        """The definitions, for the store."""
+        return [spec.row(self._options.tenant) for spec in self.jobs.values()]
+
+    def replace(self, jobs: Sequence[JobSpec]) -> None:
+        """Run these from now on."""
+        # In place: the seats look at the same dict.
+        self.jobs.clear()
+        self.jobs.update((spec.name, spec) for spec in jobs)
+        for executor, lane in self.lanes.items():
+            lane.jobs = tuple(spec.name for spec in jobs if spec.executor is executor)
+            lane.seats = self._seats[executor] if lane.jobs else 0
+        self._changed.set()
+
+    async def keep_told(self, store: Store, worker: Callable[[], str]) -> None:
+        """Tell the store of each change; where it is not there, later."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await store.arun(store.operations.sync_jobs(self.rows(), worker()))
+            except StoreUnavailable:
+                self._changed.set()
+                await asyncio.sleep(self._options.poll)
+            except WindlassError as error:
+                log.error("new jobs not stored", extra={"error": str(error)})
