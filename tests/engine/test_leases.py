@@ -128,6 +128,44 @@ async def test_end_that_meets_a_reaper_records_nothing(app: Windlass, url: str) 
     assert [a.outcome.value for a in run.attempts] == ["crashed", "succeeded"]
 
 
+async def test_late_end_cannot_touch_the_lease_of_another(app: Windlass, url: str) -> None:
+    """Only the token tells the two attempts apart: both are of the same run, and both run."""
+    started, go = asyncio.Event(), asyncio.Event()
+    taken, finish = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def work(ctx: Context) -> str:
+        started.set()
+        await go.wait()
+        return f"attempt {ctx.attempt}"
+
+    async with opened(url) as other:
+
+        @other.job(name="work")
+        async def work_again(ctx: Context) -> str:
+            taken.set()
+            await finish.wait()
+            return f"attempt {ctx.attempt}"
+
+        run = await work.aenqueue()
+        # The first worker hears nothing of its loss, and takes nothing new.
+        quiet: dict[str, Any] = {"lease": "90s", "renew": "30s", "poll": "20s", "sweep": "20s"}
+        async with working(app, concurrency=1, **quiet) as first:
+            await within(started)
+            await reap(app, url, run)
+            async with working(other):
+                await within(taken)
+                go.set()
+                async with asyncio.timeout(PATIENCE):
+                    while first.busy:  # noqa: ASYNC110 - until its end was answered
+                        await asyncio.sleep(0.005)
+                assert (await run.arefresh()).status == "running"
+                finish.set()
+                assert await app.aresult(run.id, timeout=10) == "attempt 2"
+    await run.arefresh()
+    assert [a.outcome.value for a in run.attempts] == ["crashed", "succeeded"]
+
+
 async def test_too_many_crashes_fail_the_run(app: Windlass, url: str) -> None:
     started = asyncio.Event()
 
