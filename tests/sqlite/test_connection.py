@@ -35,6 +35,9 @@ def pragma(connection: Connection, name: str) -> Any:
         ("foreign_keys", 1),
         ("trusted_schema", 0),
         ("mmap_size", 0),
+        ("cache_size", -65536),
+        ("wal_autocheckpoint", 4000),
+        ("journal_size_limit", 67108864),
     ],
 )
 def test_every_connection_is_set_alike(connection: Connection, name: str, value: object) -> None:

@@ -189,4 +189,5 @@ def configure(connection: apsw.Connection, path: str) -> None:
         mode = connection.pragma("journal_mode", "wal")
     if mode != "wal":
         raise StoreError(f"{path} cannot use a write-ahead log: choose a file on a local disk.")
-    connection.execute(queries()["settings"])
+    # Some of these answer with a row, and what follows such a one runs only when it is fetched.
+    connection.execute(queries()["settings"]).fetchall()
