@@ -7,6 +7,7 @@ I2   a run has one outcome, told by one event, equal to its record; nothing foll
 I3   attempts are numbered 1 to n, each with one end that fits the events
 I4   tokens grow strictly; no two attempts of a run overlap
 I8   a run's events are numbered 1 to n, do not go back in time, and each may follow the last
+I10  a slot of a schedule makes one run at most (see `slots`)
 I14  a live run has exactly one position, a finished one none; a position carries the run's seq,
      token and attempt
 I16  every row belongs to a run of the same tenant
@@ -27,6 +28,7 @@ from typing import Any
 import msgspec
 
 from tests.conformance.places import Row, Tables
+from tests.conformance.slots import slot_violations
 from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.states import Failure, Status, Verb, advance
 from windlass.errors import IllegalTransition
@@ -72,13 +74,20 @@ class History:
     run_keys: Sequence[Row] = ()
     run_tags: Sequence[Row] = ()
     progress: Sequence[Row] = ()
+    schedules: Sequence[Row] = ()
+    schedule_slots: Sequence[Row] = ()
+    schedule_live: Sequence[Row] = ()
+    schedule_events: Sequence[Row] = ()
 
     @classmethod
     def read(cls, tables: Tables) -> History:
         """Read a database that nobody is writing to."""
-        rows = {name: tables.rows(name) for name in cls.__dataclass_fields__}
+        names = [name for name in cls.__dataclass_fields__ if name != "schedule_events"]
+        rows = {name: tables.rows(name) for name in names}
+        events = rows["events"]
         # Other things than runs have events as well.
-        rows["events"] = [row for row in rows["events"] if row["type"].startswith("run.")]
+        rows["events"] = [row for row in events if row["type"].startswith("run.")]
+        rows["schedule_events"] = [row for row in events if row["type"].startswith("schedule.")]
         return cls(**rows)
 
 
@@ -93,6 +102,13 @@ def violations(
     for run in _runs(history):
         about = f"run {run.name[0]}/{run.name[1]}"
         found += [f"{about}: {problem}" for problem in run.problems(max_attempts, slack)]
+    found += slot_violations(
+        history.schedules,
+        history.schedule_slots,
+        history.schedule_live,
+        history.schedule_events,
+        history.runs,
+    )
     return found
 
 

@@ -31,7 +31,8 @@ Row = Mapping[str, Any]
 
 TABLES = (
     "jobs", "runs", "timers", "ready", "leases", "workers", "attempts", "events", "failures",
-    "run_keys", "run_tags", "progress", "artifacts",
+    "run_keys", "run_tags", "progress", "artifacts", "schedules", "schedule_slots",
+    "schedule_live",
 )  # fmt: skip
 
 
@@ -167,18 +168,24 @@ class PostgresTables:
         "run_keys": "select * from windlass.run_keys",
         "run_tags": "select * from windlass.run_tags",
         "progress": "select * from windlass.progress",
+        "schedules": "select * from windlass.schedules",
+        "schedule_slots": "select * from windlass.schedule_slots",
+        "schedule_live": "select * from windlass.schedule_live",
     }
     EMPTY: ClassVar = (
         "delete from windlass.jobs; delete from windlass.runs; delete from windlass.timers;"
         "delete from windlass.ready; delete from windlass.leases; delete from windlass.workers;"
         "delete from windlass.attempts; delete from windlass.events;"
         "delete from windlass.failures; delete from windlass.run_keys;"
-        "delete from windlass.run_tags; delete from windlass.progress"
+        "delete from windlass.run_tags; delete from windlass.progress;"
+        "delete from windlass.schedules; delete from windlass.schedule_slots;"
+        "delete from windlass.schedule_live"
     )
     TRUNCATE: ClassVar = (
         "truncate windlass.jobs, windlass.runs, windlass.timers, windlass.ready, windlass.leases,"
         "windlass.workers, windlass.attempts, windlass.events, windlass.failures,"
-        "windlass.run_keys, windlass.run_tags, windlass.progress"
+        "windlass.run_keys, windlass.run_tags, windlass.progress, windlass.schedules,"
+        "windlass.schedule_slots, windlass.schedule_live"
     )
 
     def __init__(self, url: str) -> None:
@@ -244,17 +251,22 @@ class SqliteTables:
         "run_keys": "select * from run_keys",
         "run_tags": "select * from run_tags",
         "progress": "select * from progress",
+        "schedules": "select * from schedules",
+        "schedule_slots": "select * from schedule_slots",
+        "schedule_live": "select * from schedule_live",
     }
     EMPTY: ClassVar = (
         "begin immediate;"
         "delete from jobs; delete from runs; delete from timers; delete from ready;"
         "delete from leases; delete from workers; delete from attempts; delete from events;"
         "delete from failures; delete from run_keys; delete from run_tags; delete from progress;"
+        "delete from schedules; delete from schedule_slots; delete from schedule_live;"
         "commit"
     )
-    IDS: ClassVar = frozenset({"id", "run", "subject"})
+    IDS: ClassVar = frozenset({"id", "run", "subject", "schedule"})
     TIMES: ClassVar = frozenset(
         {"at", "due_at", "ready_at", "scheduled_for", "alive_until"}
+        | {"slot", "next_slot", "last_slot"}
         | {f"{what}_at" for what in ("created", "started", "finished", "expires", "stale")}
         | {f"{what}_at" for what in ("updated", "discarded", "published")}
     )

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.desk import Desk
 from tests.conformance.history import History, violations
 from tests.conformance.kit import Driver, held_of, reachable
 from windlass.domain.outcome import Outcome
+from windlass.domain.timetable import Overlap
 
 Rows = list[dict[str, Any]]
 Damage = Callable[[dict[str, Rows]], object]
@@ -40,6 +42,10 @@ def good(steer: Driver) -> History:
     steer.add(expires_in=0.0)
     steer.add(expires_in=0.0, delay=10.0)
     steer.sweep(expire=True)
+    desk = Desk(steer)
+    row = desk.put(overlap=Overlap.QUEUE)
+    desk.fire(row, 3)
+    desk.fire(desk.put(overlap=Overlap.SKIP), 2, missed_count=2)
     return History.read(steer.tables)
 
 
@@ -82,6 +88,14 @@ def _swap(rows: Rows, column: str) -> None:
 
 def _copy(t: dict[str, Rows], table: str, source: str, **changes: Any) -> None:
     t[table].append({**t[source][0], **changes})
+
+
+def _made(t: dict[str, Rows]) -> dict[str, Any]:
+    return next(row for row in t["runs"] if row["schedule"] is not None)
+
+
+def _slot(t: dict[str, Rows], outcome: str) -> dict[str, Any]:
+    return next(row for row in t["schedule_slots"] if row["outcome"] == outcome)
 
 
 SECOND = timedelta(seconds=1)
@@ -145,6 +159,16 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a key of another tenant": (NO_RUN, lambda t: t["run_keys"][0].update(tenant="acme")),
     "progress of another tenant": (NO_RUN, lambda t: t["progress"][0].update(tenant="acme")),
     "a lease of a deleted run": (NO_RUN, lambda t: t["runs"].clear()),
+    "a slot fired twice": ("I10", lambda t: t["runs"].append({**_made(t), "id": "another"})),
+    "a run of a slot that did not fire": (
+        "I10",
+        lambda t: t["schedule_slots"].remove(_slot(t, "fired")),
+    ),
+    "a slot's run is gone": ("I10", lambda t: t["runs"].remove(_made(t))),
+    "a slot that waits has a run": ("I10", lambda t: _slot(t, "fired").update(outcome="waiting")),
+    "a live run that overlap does not know": ("I10", lambda t: t["schedule_live"].clear()),
+    "a run was not counted": ("I10", lambda t: t["schedules"][0].update(fired=7)),
+    "a skipped slot was not told": ("I10", lambda t: t["schedule_events"].pop()),
 }
 
 

@@ -12,24 +12,32 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 import psycopg
 import pytest
 
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Finish, Held, RunFilter, RunRef, Want
+from windlass.domain.run import Finish, Held, NewRun, RunFilter, RunRef, Want
 from windlass.domain.states import Failure, Status
+from windlass.domain.timetable import Decision, Firing, ScheduleRef
 from windlass.sources import Sources
 from windlass.store.interface import Call
 from windlass.store.postgres.operations import PostgresOperations, Statement
+from windlass.store.postgres.schedules import PostgresSchedules
 from windlass.store.queries import load_queries
 from windlass.store.sqlite.store import SqliteStore
 
+SOURCES = Sources.system()
 PART = 5_000  # rows in each position table, and finished runs
-LARGE = frozenset({"runs", "ready", "leases", "timers", "events", "attempts", "failures"})
+LARGE = frozenset(
+    {"runs", "ready", "leases", "timers", "events", "attempts", "failures"}
+    | {"schedules", "schedule_slots", "schedule_live"}
+)
 
 # -- PostgreSQL --------------------------------------------------------------------------------
 
@@ -77,6 +85,20 @@ select 'default', id, 1, 1, 'w1', 'failed', now(), now() from made where part = 
 insert into windlass.events (tenant, subject, seq, type, at, attempt)
 select 'default', id, s, 'run.enqueued', now(), 0
   from made, generate_series(1, case part when 'failed' then 3 when 'leases' then 2 else 1 end) s;
+insert into windlass.schedules (tenant, id, key, job, rule, input, options, overlap, enabled,
+                                origin, next_slot, seq, created_at, updated_at)
+select 'default', id, 'k' || n, 'greet', '{}', '{}', '{}', 'queue', true, 'code',
+       '2026-01-01Z'::timestamptz + n * interval '1 day', 1, now(), now()
+  from made;
+insert into windlass.schedule_slots (tenant, schedule, slot, outcome, run, at)
+select 'default', id, now() - s * interval '1 hour', 'fired', id, now()
+  from made, generate_series(1, 4) s;
+insert into windlass.schedule_slots (tenant, schedule, slot, outcome, at, pending)
+select 'default', id, now(), 'waiting', now(),
+       json_build_object('id', windlass.uuid7(), 'job', 'greet', 'queue', 'main')
+  from made where n % 100 = 0;
+insert into windlass.schedule_live (tenant, schedule, slot, run)
+select 'default', id, now() - interval '1 hour', id from made;
 drop table made;
 """
 
@@ -112,6 +134,7 @@ class Session:
         conn.execute(SESSION)
         conn.add_notice_handler(self._note)
         self.ops = PostgresOperations()
+        self.schedules = PostgresSchedules()
 
     def call(self, call: Call[Any]) -> Plan:
         """Run a call as the store does, and tell what it did."""
@@ -129,6 +152,7 @@ class Session:
             "ready": "select id::text from windlass.ready order by id",
             "leases": "select id::text from windlass.leases order by id",
             "failures": "select id::text from windlass.failures order by id",
+            "schedules": "select id::text from windlass.schedules order by next_slot limit 50",
         }[table]
         return [row[0] for row in self._conn.execute(query)]
 
@@ -196,7 +220,28 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "list queued": (_page(ops, status=Status.QUEUED), "ready_pkey", 800),
         "list running": (_page(ops, status=Status.RUNNING), "leases_pkey", 800),
         "list scheduled": (_page(ops, status=Status.SCHEDULED), "timers_pkey", 800),
+        "due": (session.schedules.due(50), "schedules_by_next", 200),
+        "fire": (session.schedules.fire(_decisions(session)), "schedules_pkey", 800),
+        "release": (session.schedules.release_waiting(10), "schedule_slots_waiting", 2_000),
+        "slots": (session.schedules.slots(ScheduleRef(key="k7"), None, 50),
+                  "schedule_slots_pkey", 50),
+        "schedule by key": (session.schedules.get(ScheduleRef(key="k7")), "schedules_by_key", 5),
     }  # fmt: skip
+
+
+def _decisions(session: Session) -> Sequence[Decision]:
+    """One slot of each of a few schedules."""
+    slot = datetime(2040, 1, 1, tzinfo=UTC)
+    run = NewRun(id="", job="greet", queue="main", input=msgspec.Raw(b"{}"))
+    return [
+        Decision(
+            tenant="default",
+            id=ident,
+            advance=False,
+            slots=(Firing(slot=slot, run=msgspec.structs.replace(run, id=SOURCES.new_id())),),
+        )
+        for ident in session.ids("schedules")
+    ]
 
 
 def _sweep(ops: PostgresOperations, **what: bool) -> Call[Any]:
@@ -242,7 +287,7 @@ def test_postgres_reads_no_large_table_through(session: Session, analysed: bool)
 READS_ALL = frozenset({"backlog", "unpublished"})
 SMALL = frozenset({"workers", "jobs", "sqlite_schema", "schema_version"})
 # Names of lists and of what was found so far, within the statements.
-LISTS = frozenset({"json_each", "i", "found", "holder", "h", "w"})
+LISTS = frozenset({"json_each", "i", "found", "holder", "h", "w", "owner", "first", "oldest"})
 SORTS = frozenset({"get_runs", "list_workers"})  # a page; a few rows
 INDEXES = {
     "claim_heads": "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id)>(?,?,?))",
@@ -259,6 +304,12 @@ INDEXES = {
     "list_events": "events USING INDEX sqlite_autoindex_events_1 (tenant=? AND subject=? AND",
     "list_of_job": "r USING INDEX runs_by_job (tenant=? AND job=? AND",
     "list_failures": "p USING INDEX failures_by_status (tenant=? AND status=? AND",
+    "due_schedules": "schedules USING INDEX schedules_by_next (next_slot<?)",
+    "next_schedule": "schedules USING INDEX schedules_by_next (next_slot>?)",
+    "ended_live": "r USING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
+    "list_live": "schedule_live USING PRIMARY KEY (tenant=? AND schedule=?)",
+    "first_waiting": "schedule_slots USING INDEX schedule_slots_waiting (tenant=? AND schedule=?)",
+    "list_slots": "schedule_slots USING PRIMARY KEY (tenant=? AND schedule=? AND slot<?)",
 }
 
 FILL_FILE = """
@@ -284,6 +335,14 @@ select 'default', id, 1, 'run.enqueued', 0, 0 from made;
 insert into attempts (tenant, run, attempt, token, worker, outcome, started_at, finished_at)
 select 'default', id, 1, 1, 'w', 'failed', 0, 0 from made;
 insert into run_tags (tenant, tag, id) select 'default', 't' || n % 10, id from made;
+insert into schedules (tenant, id, job, rule, input, options, overlap, enabled, origin, next_slot,
+                       seq, created_at, updated_at)
+select 'default', id, 'greet', '{}', '{}', '{}', 'queue', 1, 'code', n, 1, 0, 0 from made;
+insert into schedule_slots (tenant, schedule, slot, outcome, run, at)
+select 'default', id, n, 'fired', id, n from made;
+insert into schedule_slots (tenant, schedule, slot, outcome, at, pending)
+select 'default', id, n + 1, 'waiting', n, '{}' from made where n % 100 = 0;
+insert into schedule_live (tenant, schedule, slot, run) select 'default', id, n, id from made;
 analyze;
 """
 

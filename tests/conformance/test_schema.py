@@ -13,6 +13,7 @@ import pytest
 from tests.conformance.places import KINDS, TABLES
 from windlass.domain.event import AttemptOutcome
 from windlass.domain.states import FINISHED, Failure, Intent, Status
+from windlass.domain.timetable import Origin, Overlap, SlotOutcome
 from windlass.sources import Sources
 from windlass.store.queries import load_migrations
 from windlass.store.sqlite.store import SqliteStore
@@ -24,6 +25,9 @@ CHECKED: Mapping[tuple[str, str], set[str]] = {
     ("leases", "intent"): {intent.value for intent in Intent},
     ("attempts", "outcome"): {outcome.value for outcome in AttemptOutcome},
     ("failures", "status"): {Status.FAILED.value, Status.CANCELED.value},
+    ("schedules", "overlap"): {overlap.value for overlap in Overlap},
+    ("schedules", "origin"): {origin.value for origin in Origin},
+    ("schedule_slots", "outcome"): {outcome.value for outcome in SlotOutcome},
 }
 
 

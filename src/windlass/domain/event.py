@@ -1,16 +1,17 @@
-"""The events of a run and the outcomes of its attempts: one name each, in both stores.
+"""The events of runs and schedules, and the outcomes of attempts: one name each, in both stores.
 
-Each event is written by the transaction that makes it true, under the run's next
-``seq``. ``attempt`` on an event is the number of starts so far.
+Each event is written by the transaction that makes it true, under its subject's next
+``seq``. ``attempt`` on an event is the number of starts so far, 0 where the subject is no run.
 """
 
 from enum import StrEnum
 
 
 class EventType(StrEnum):
-    """What can be read in a run's history."""
+    """What can be read in the history of a run, or of a schedule."""
 
-    ENQUEUED = "run.enqueued"  # data: {"why": "delay"} where it is not yet due
+    # data: {"why": "delay"} where it is not yet due; {"schedule": id, "slot": …} of a schedule's
+    ENQUEUED = "run.enqueued"
     QUEUED = "run.queued"  # its time came
     STARTED = "run.started"
     SUCCEEDED = "run.succeeded"
@@ -23,6 +24,14 @@ class EventType(StrEnum):
     CANCELED = "run.canceled"  # data: {"reason": ...} where one was given
     RETRIED = "run.retried"  # reopened by an operator
     DISCARDED = "run.discarded"  # taken off the dead letters by an operator
+
+    SCHEDULE_CREATED = "schedule.created"  # data: {"job": name}
+    SCHEDULE_CHANGED = "schedule.changed"  # data: {"version": n}
+    SCHEDULE_PAUSED = "schedule.paused"
+    SCHEDULE_RESUMED = "schedule.resumed"
+    SCHEDULE_DELETED = "schedule.deleted"
+    SCHEDULE_MISSED = "schedule.missed"  # data: {"slots": those recorded, "count": all of them}
+    SCHEDULE_SKIPPED = "schedule.skipped"  # data: {"slot": …, "why": "overlap" or "full"}
 
 
 class AttemptOutcome(StrEnum):

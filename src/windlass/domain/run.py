@@ -82,6 +82,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     input: msgspec.Raw
     options: Options | None = None
     trace: str | None = None
+    schedule: str | None = None
+    slot: datetime | None = None  # the instant of its schedule that this run is for
 
     @property
     def ref(self) -> RunRef:
@@ -259,11 +261,13 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
     progress: float | None = None  # 0 to 1, the latest that the handler told
     progress_message: str | None = None
+    schedule: str | None = None
+    slot: datetime | None = None
     attempts: tuple[Attempt, ...] = ()
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """An immutable fact about a run."""
+    """An immutable fact about a run or a schedule."""
 
     seq: int
     type: EventType

@@ -100,4 +100,6 @@ def _claimed(row: tuple[Any, ...]) -> Claimed:
         input=msgspec.Raw(row[9].encode()),
         options=None if row[10] is None else _decode_options(row[10]),
         trace=row[11],
+        schedule=row[15],
+        slot=row[16],
     )

@@ -12,7 +12,7 @@ import psycopg
 
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.sources import Clock, Sources, SystemClock
-from windlass.store.interface import Call, Operations, Wakeups
+from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
 from windlass.store.postgres import migrate
 from windlass.store.postgres.connections import (
     AsyncPool,
@@ -24,6 +24,7 @@ from windlass.store.postgres.connections import (
 from windlass.store.postgres.failures import Patience, one_line
 from windlass.store.postgres.listen import PostgresWakeups
 from windlass.store.postgres.operations import PostgresOperations, Row, Statement
+from windlass.store.postgres.schedules import PostgresSchedules
 from windlass.store.queries import load_queries
 
 T = TypeVar("T")
@@ -46,6 +47,7 @@ class PostgresStore:
         self._sources = sources
         self._patience = patience
         self._operations = PostgresOperations()
+        self._schedules = PostgresSchedules()
         self._sql = load_queries("postgres")
         self._sync = SyncPool(self._target)
         self._async = AsyncPool(self._target, _POOL_SIZE)
@@ -60,6 +62,11 @@ class PostgresStore:
     def operations(self) -> Operations:
         """Where calls are made."""
         return self._operations
+
+    @property
+    def schedules(self) -> ScheduleOperations:
+        """Where calls about schedules are made."""
+        return self._schedules
 
     def run(self, call: Call[T]) -> T:
         """Run a call, blocking."""

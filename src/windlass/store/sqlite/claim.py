@@ -7,7 +7,15 @@ from windlass.domain.run import Claimed, Mark, RunRef, Want
 from windlass.errors import StoreError
 from windlass.store.sqlite.moves import position_of
 from windlass.store.sqlite.transaction import Row, Transaction
-from windlass.store.sqlite.values import blob_or_none, to_blob, to_id, to_json, to_options, to_raw
+from windlass.store.sqlite.values import (
+    blob_or_none,
+    from_micros_or_none,
+    to_blob,
+    to_id,
+    to_json,
+    to_options,
+    to_raw,
+)
 
 _BEFORE_ALL = (-(2**63), -(2**63), b"")
 _UNBOUNDED = -1
@@ -124,4 +132,6 @@ def _claimed(row: Row) -> Claimed:
         input=to_raw(row[8]),
         options=to_options(row[9]),
         trace=row[10],
+        schedule=None if row[13] is None else to_id(row[13]),
+        slot=from_micros_or_none(row[14]),
     )

@@ -42,7 +42,7 @@ def retry(tx: Transaction, run: RunRef, max_attempts: int | None) -> RunRecord:
     row = tx.fetch_one("run_state", (run.tenant, blob))
     if row is None:
         raise RunNotFound(run.id)
-    status, stale_at, job, queue, rank, attempt, token, seq, options = row
+    status, stale_at, job, queue, rank, attempt, token, seq, options, schedule, slot = row
     current = _record(tx, run).status if status is None else Status(status)
     advance(current, Verb.RETRY, run=run.id, stale=stale_at is not None)
     if max_attempts is not None:
@@ -50,6 +50,8 @@ def retry(tx: Transaction, run: RunRef, max_attempts: int | None) -> RunRecord:
         options = to_json(msgspec.structs.replace(budget, max_attempts=max_attempts))
     tx.execute("reopen_run", (options, run.tenant, blob))
     tx.execute("delete_failure", (run.tenant, blob))
+    if schedule is not None:
+        tx.execute("revive_live", (slot, blob, run.tenant, schedule))
     moves = Moves(tx)
     moves.to_ready(
         Position(run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq, None),

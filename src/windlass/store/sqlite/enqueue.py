@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import islice
+from typing import Any
 
 import apsw
 
@@ -48,7 +49,7 @@ def enqueue_together(
 
 def _insert_all(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
     """Insert runs of which none is known; a ConstraintError leaves nothing behind."""
-    batch = _Batch(tx)
+    batch = Batch(tx)
     answers = [batch.add(run) for run in runs]
     if len(runs) == 1:
         batch.write()  # its first statement is the one that can fail
@@ -60,7 +61,7 @@ def _insert_all(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
 
 def _insert_unknown(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
     """Insert the runs whose id and key are free; answer with the run that exists for others."""
-    batch = _Batch(tx)
+    batch = Batch(tx)
     known = _Known(tx)
     answers = []
     for run in runs:
@@ -71,7 +72,7 @@ def _insert_unknown(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueue
     return answers
 
 
-class _Batch:
+class Batch:
     """The rows of new runs, written table by table."""
 
     def __init__(self, tx: Transaction) -> None:
@@ -83,24 +84,41 @@ class _Batch:
         self._timers: list[Row] = []
         self._events: list[Row] = []
         self._tags: list[Row] = []
+        self._fired: list[Row] = []
+        self._live: list[Row] = []
 
     def add(self, run: NewRun) -> Enqueued:
         """Take a run into the batch and answer for it."""
-        now = self._now
-        blob = new_blob(run.id, run.job)
         due = self._due(run)
-        expires_at = self._expires_at(run)
-        self._runs.append(
-            (run.tenant, blob, run.job, run.job_version, run.queue, run.priority,
-             raw_text(run.input), to_json_or_none(run.options), run.key,
-             to_json(run.tags) if run.tags else None, run.trace, now, due, expires_at)
+        record = self._record(run, due)
+        self._runs.append(record)
+        return self._place(run, record, due, _DELAYED if due > self._now else None)
+
+    def fire(self, run: NewRun, schedule: bytes, slot: int) -> Enqueued:
+        """Take the run of a schedule's slot into the batch and answer for it."""
+        due = self._due(run)
+        record = self._record(run, slot if run.at is None else to_micros(run.at))
+        self._fired.append((*record, schedule, slot))
+        self._live.append((run.tenant, schedule, slot, record[1]))
+        data: dict[str, Any] = {"schedule": to_id(schedule), "slot": from_micros(slot)}
+        if due > self._now:
+            data = {"why": "delay", **data}
+        return self._place(run, record, due, to_json(data))
+
+    def _record(self, run: NewRun, scheduled_for: int) -> Row:
+        return (
+            run.tenant, new_blob(run.id, run.job), run.job, run.job_version, run.queue,
+            run.priority, raw_text(run.input), to_json_or_none(run.options), run.key,
+            to_json(run.tags) if run.tags else None, run.trace, self._now, scheduled_for,
+            self._expires_at(run),
         )  # fmt: skip
-        place = (run.tenant, blob, run.job, run.queue, -run.priority, due, expires_at)
+
+    def _place(self, run: NewRun, record: Row, due: int, data: str | None) -> Enqueued:
+        now, blob = self._now, record[1]
+        place = (run.tenant, blob, run.job, run.queue, -run.priority, due, record[-1])
         delayed = due > now
         (self._timers if delayed else self._ready).append(place)
-        self._events.append(
-            (run.tenant, blob, 1, EventType.ENQUEUED, now, 0, _DELAYED if delayed else None)
-        )
+        self._events.append((run.tenant, blob, 1, EventType.ENQUEUED, now, 0, data))
         for tag in dict.fromkeys(run.tags):
             self._tags.append((run.tenant, tag, blob))
         return Enqueued(
@@ -119,6 +137,8 @@ class _Batch:
             ("enqueue_timer", self._timers),
             ("insert_event", self._events),
             ("enqueue_tag", self._tags),
+            ("fire_run", self._fired),
+            ("add_live", self._live),
         ):
             if rows:
                 self._tx.execute_many(name, rows)

@@ -157,7 +157,8 @@ def _record(row: Row) -> RunRecord:
         tenant, blob, job, queue, status, priority, attempt, failures, crash_count, token,
         created_at, scheduled_for, updated_at, input_, key, tags, options, trace, result, error,
         failure, intent, reason, why, due_at, expires_at, running_since, started_at,
-        finished_at, stale_at, discarded_at, worker, fraction, message, attempts_text,
+        finished_at, stale_at, discarded_at, worker, fraction, message, schedule,
+        slot, attempts_text,
     ) = row  # fmt: skip
     attempts = _attempts(attempts_text)
     last = attempts[-1] if attempts else None
@@ -177,5 +178,7 @@ def _record(row: Row) -> RunRecord:
         finished_at=from_micros_or_none(finished_at), stale_at=from_micros_or_none(stale_at),
         discarded_at=from_micros_or_none(discarded_at),
         worker=last.worker if worker is None and last is not None else worker,
-        progress=fraction, progress_message=message, attempts=attempts,
+        progress=fraction, progress_message=message,
+        schedule=None if schedule is None else to_id(schedule), slot=from_micros_or_none(slot),
+        attempts=attempts,
     )  # fmt: skip

@@ -18,11 +18,12 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from windlass.sources import Sources
-from windlass.store.interface import Call, Operations, Wakeups
+from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
 from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
 from windlass.store.sqlite.files import parse_path
 from windlass.store.sqlite.migrate import look_at_version
 from windlass.store.sqlite.operations import Kind, SqliteCall, SqliteOperations
+from windlass.store.sqlite.schedule_calls import SqliteSchedules
 from windlass.store.sqlite.transaction import StoreClock
 from windlass.store.sqlite.wakeups import Bell
 from windlass.store.sqlite.writer import Writer
@@ -58,12 +59,18 @@ class SqliteStore:
         self._clock = StoreClock(self._sources.clock)
         self._busy_seconds = busy_seconds
         self._operations = SqliteOperations()
+        self._schedules = SqliteSchedules()
         self._process = self._new_process()
 
     @property
     def operations(self) -> Operations:
         """Where calls are made."""
         return self._operations
+
+    @property
+    def schedules(self) -> ScheduleOperations:
+        """Where calls about schedules are made."""
+        return self._schedules
 
     def run(self, call: Call[T]) -> T:
         """Run a call on this thread."""

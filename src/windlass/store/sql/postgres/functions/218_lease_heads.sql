@@ -12,7 +12,7 @@ create or replace function windlass.lease_heads(
 ) returns table (
   tenant text, id uuid, job text, queue text, token bigint, attempt integer, failures integer,
   crash_count integer, input json, options json, trace text, rank integer,
-  ready_at timestamptz, started_at timestamptz
+  ready_at timestamptz, started_at timestamptz, schedule uuid, slot timestamptz
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -68,10 +68,11 @@ begin
         select t.tenant, t.id, t.seq, 'run.started', s.at, t.attempt from taken t, stamp s
       )
       select t.tenant, t.id, t.job, t.queue, t.token, t.attempt, t.failures, t.crash_count,
-             n.input, n.options, n.trace, t.rank, t.ready_at, s.at
+             n.input, n.options, n.trace, t.rank, t.ready_at, s.at, n.schedule, n.slot
         from taken t
        cross join stamp s
-       cross join lateral (select r.input, r.options, r.trace from windlass.runs r
+       cross join lateral (select r.input, r.options, r.trace, r.schedule, r.slot
+                             from windlass.runs r
                             where r.tenant = t.tenant and r.id = t.id limit 1) n
        order by t.rank, t.ready_at, t.id;
     get diagnostics v_count = row_count;

@@ -1,59 +1,20 @@
--- End a run that has not started, for good; ask for the end of one that is running (its worker
--- is told at the next renewal). Harmless to repeat. Returns the run.
+-- End a run, or ask for its end (see windlass.stop_run). One that had ended otherwise raises
+-- WL002; an unknown one WL001. Returns the run.
 create or replace function windlass.cancel(p_tenant text, p_id uuid, p_reason text default null)
 returns setof windlass.run_view
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
-  v_ready windlass.ready;
-  v_timer windlass.timers;
-  v_lease record;
-  v_status text;
+  v_status text := windlass.stop_run(p_tenant, p_id, p_reason);
 begin
-  -- A run may move between two looks; it has a position or an outcome at every instant, so a
-  -- few rounds find it. The time is taken once the row is ours: a run's events do not go back.
-  for v_round in 1..20 loop
-    delete from windlass.ready r where r.tenant = p_tenant and r.id = p_id returning * into v_ready;
-    if found then
-      perform windlass.end_waiting(json_build_array(row_to_json(v_ready)),
-                                   'canceled', null, p_reason, windlass.now());
-      return query select * from windlass.get_runs(p_tenant, array[p_id]);
-      return;
-    end if;
-    delete from windlass.timers t where t.tenant = p_tenant and t.id = p_id returning * into v_timer;
-    if found then
-      perform windlass.end_waiting(json_build_array(row_to_json(v_timer)),
-                                   'canceled', null, p_reason, windlass.now());
-      return query select * from windlass.get_runs(p_tenant, array[p_id]);
-      return;
-    end if;
-    update windlass.leases l
-       set intent = 'cancel', reason = coalesce(l.reason, p_reason),
-           seq = l.seq + (l.intent is null)::integer
-     where l.tenant = p_tenant and l.id = p_id
-    returning l.seq, l.attempt into v_lease;
-    if found then
-      insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
-      values (p_tenant, p_id, v_lease.seq, 'run.cancel_requested', windlass.now(), v_lease.attempt,
-              case when p_reason is not null then json_build_object('reason', p_reason) end)
-      on conflict do nothing;  -- asked before: the first request stands
-      return query select * from windlass.get_runs(p_tenant, array[p_id]);
-      return;
-    end if;
-    select r.status into v_status from windlass.runs r where r.tenant = p_tenant and r.id = p_id;
-    if not found then
-      raise exception 'there is no run %', p_id
-        using errcode = 'WL001', detail = json_build_array(p_id)::text;
-    elsif v_status = 'canceled' then
-      return query select * from windlass.get_runs(p_tenant, array[p_id]);
-      return;
-    elsif v_status is not null then
-      raise exception 'run % is %, it cannot be canceled', p_id, v_status
-        using errcode = 'WL002',
-              detail = json_build_array(p_id, v_status, 'cancel')::text;
-    end if;
-  end loop;
-  raise exception 'run % keeps moving, try again', p_id using errcode = '40001';
+  if v_status is null then
+    raise exception 'there is no run %', p_id
+      using errcode = 'WL001', detail = json_build_array(p_id)::text;
+  elsif v_status in ('succeeded', 'failed') then
+    raise exception 'run % is %, it cannot be canceled', p_id, v_status
+      using errcode = 'WL002', detail = json_build_array(p_id, v_status, 'cancel')::text;
+  end if;
+  return query select * from windlass.get_runs(p_tenant, array[p_id]);
 end
 $$;

@@ -38,6 +38,15 @@ begin
             detail = json_build_array(p_id, v_run.status, 'retry')::text;
   end if;
   v_now := windlass.now();  -- once the row is ours: a run's events do not go back
+  if v_run.schedule is not null then
+    -- It lives again, and its schedule's overlap is judged by that. The lock waits for whoever
+    -- is just judging, and keeps the schedule from being deleted meanwhile.
+    insert into windlass.schedule_live (tenant, schedule, slot, run)
+    select p_tenant, v_run.schedule, v_run.slot, p_id
+      from windlass.schedules s
+     where s.tenant = p_tenant and s.id = v_run.schedule for key share
+    on conflict do nothing;
+  end if;
   delete from windlass.failures f where f.tenant = p_tenant and f.id = p_id;
   insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
                               attempt, failures, crash_count, token, seq)

@@ -30,7 +30,7 @@ select windlass.register(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s)
 
 -- name: cycle
 select kind, tenant, id::text, job, queue, token, attempt, failures, crash_count,
-       input::text, options::text, trace, rank, ready_at::text, started_at
+       input::text, options::text, trace, rank, ready_at::text, started_at, schedule::text, slot
   from windlass.cycle(%s, %s, %s::text[], %s::uuid[], %s::bigint[], %s::json[], %s::json,
                       %s, %s::text[], %s::text[], %s::json, %s::integer, %s::text[], %s::uuid[])
 

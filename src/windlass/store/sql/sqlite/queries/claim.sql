@@ -16,7 +16,7 @@ select queue from found where queue is not null
 -- The window is a subquery with a limit: rows are looked at in claim order, no more of them
 -- than the window, and the outer limit stops it as soon as enough are found.
 select w.tenant, w.id, w.job, w.queue, w.token + 1, w.attempt + 1, w.failures, w.crash_count,
-       n.input, n.options, n.trace, w.rank, w.ready_at
+       n.input, n.options, n.trace, w.rank, w.ready_at, n.schedule, n.slot
   from (select r.tenant, r.id, r.job, r.queue, r.rank, r.ready_at, r.attempt, r.failures,
                r.crash_count, r.token, r.expires_at
           from ready r
@@ -64,7 +64,7 @@ delete from ready as r
 -- name: claim_id
 -- One run by its name, for a worker that was told of it by a message.
 select r.tenant, r.id, r.job, r.queue, r.token + 1, r.attempt + 1, r.failures, r.crash_count,
-       n.input, n.options, n.trace, r.rank, r.ready_at
+       n.input, n.options, n.trace, r.rank, r.ready_at, n.schedule, n.slot
   from ready r cross join runs n on n.tenant = r.tenant and n.id = r.id
  where r.tenant = :tenant and r.id = :id
    and (r.expires_at is null or r.expires_at > :now)

@@ -1,7 +1,8 @@
 -- Control: what an operator asks of a run.
 
 -- name: run_state
-select status, stale_at, job, queue, -priority, attempt, token, seq, options from runs
+select status, stale_at, job, queue, -priority, attempt, token, seq, options, schedule, slot
+  from runs
  where tenant = :tenant and id = :id
 
 -- name: request_cancel
@@ -38,3 +39,9 @@ on conflict (tenant, id) do update
 
 -- name: lease_token
 select token from leases where tenant = :tenant and id = :id
+
+-- name: revive_live
+-- A run of a schedule lives again: overlap is judged by that, while there is the schedule.
+insert into schedule_live (tenant, schedule, slot, run)
+select s.tenant, s.id, :slot, :run from schedules s where s.tenant = :tenant and s.id = :schedule
+on conflict do nothing

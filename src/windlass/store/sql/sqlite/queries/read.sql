@@ -19,7 +19,7 @@ select r.tenant, r.id, r.job, r.queue,
        r.input, r.key, r.tags, r.options, r.trace, r.result, r.error, r.failure,
        l.intent, coalesce(r.reason, l.reason), t.why, t.due_at, r.expires_at,
        l.started_at, r.started_at, r.finished_at, r.stale_at, f.discarded_at, l.worker,
-       p.fraction, p.message,
+       p.fraction, p.message, r.schedule, r.slot,
        (select json_group_array(json_array(a.attempt, a.token, a.worker, a.outcome,
                                            a.started_at, a.finished_at, a.error, a.version))
           from attempts a where a.tenant = r.tenant and a.run = r.id)

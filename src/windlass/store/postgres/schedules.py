@@ -1,0 +1,187 @@
+"""Schedules, packed for and unpacked from the functions in ``8xx_*.sql``."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+from windlass.domain.timetable import (
+    MOST_WAITING,
+    Decision,
+    DueReply,
+    Fired,
+    FireReply,
+    Firing,
+    NewSchedule,
+    PutOutcome,
+    ReleaseReply,
+    ScheduleFilter,
+    ScheduleRef,
+    ScheduleRow,
+    SlotOutcome,
+    SlotRow,
+    Stored,
+    bad_id,
+)
+from windlass.store.interface import Call
+from windlass.store.postgres.ids import check_new, id_or_nobody, is_id
+from windlass.store.postgres.operations import Row, Statement
+from windlass.store.queries import load_queries
+
+T = TypeVar("T")
+
+_encode = msgspec.json.Encoder().encode
+_row = msgspec.json.Decoder(ScheduleRow).decode
+_slot = msgspec.json.Decoder(SlotRow).decode
+_due = msgspec.json.Decoder(DueReply).decode
+_released = msgspec.json.Decoder(ReleaseReply).decode
+
+
+class PostgresSchedules:
+    """The operations of :class:`windlass.store.interface.ScheduleOperations`."""
+
+    def __init__(self) -> None:
+        self._sql = load_queries("postgres")
+
+    def put(self, schedules: Sequence[NewSchedule]) -> Call[Sequence[Stored]]:
+        """Store schedules."""
+        for schedule in schedules:
+            if not is_id(schedule.id):
+                raise bad_id(schedule)
+        return self._call("put_schedules", (_encode(schedules).decode(),), _stored)
+
+    def get(self, ref: ScheduleRef) -> Call[ScheduleRow | None]:
+        """One schedule."""
+        if ref.id is None:
+            return self._call("get_schedule_by_key", (ref.tenant, ref.key), _row_or_none)
+        return self._call("get_schedule", (ref.tenant, id_or_nobody(ref.id)), _row_or_none)
+
+    def list(self, query: ScheduleFilter) -> Call[Sequence[ScheduleRow]]:
+        """A page of schedules."""
+        before = None if query.before is None else id_or_nobody(query.before)
+        parameters = (
+            query.tenant,
+            *(query.job, query.job),
+            *(query.enabled, query.enabled),
+            *(query.origin, query.origin),
+            *(before, before),
+            min(query.limit, 1_000),
+        )
+        return self._call(
+            "list_schedules", parameters, lambda rows: [_row(text) for (text,) in rows]
+        )
+
+    def set_enabled(
+        self,
+        ref: ScheduleRef,
+        enabled: bool,
+        next_slot: datetime | None = None,
+        version: int | None = None,
+    ) -> Call[ScheduleRow | None]:
+        """Pause or resume."""
+        parameters = (*_name(ref), enabled, next_slot, version)
+        return self._call("enable_schedule", parameters, _row_or_none)
+
+    def delete(self, ref: ScheduleRef) -> Call[bool]:
+        """Delete a schedule."""
+        return self._call("delete_schedule", _name(ref), lambda rows: bool(rows[0][0]))
+
+    def due(self, limit: int) -> Call[DueReply]:
+        """Schedules whose next slot has come."""
+        return self._call("due_schedules", (limit,), lambda rows: _due(rows[0][0]))
+
+    def fire(self, decisions: Sequence[Decision]) -> Call[FireReply]:
+        """Apply decisions."""
+        check_new([firing.run for decision in decisions for firing in decision.slots])
+        # What is no id names no schedule; as the others it keeps its place in the list.
+        named = [msgspec.structs.replace(d, id=id_or_nobody(d.id)) for d in decisions]
+        return self._call(
+            "fire_schedules",
+            (_encode(named).decode(), MOST_WAITING),
+            lambda rows: _unpack_fire(decisions, rows[0][0]),
+        )
+
+    def release_waiting(self, limit: int) -> Call[ReleaseReply]:
+        """Slots that wait become runs. Repeated, it goes on with the next ones."""
+        return self._call("release_waiting", (limit,), lambda rows: _released(rows[0][0]))
+
+    def slots(
+        self, ref: ScheduleRef, before: datetime | None, limit: int
+    ) -> Call[Sequence[SlotRow]]:
+        """What became of a schedule's slots."""
+        tenant, ident, key = _name(ref)
+        return self._call(
+            "list_slots",
+            (tenant, ident, tenant, key, before, min(limit, 1_000)),
+            lambda rows: [_slot(text) for (text,) in rows],
+        )
+
+    def _call(
+        self, name: str, parameters: tuple[object, ...], read: Callable[[Sequence[Row]], T]
+    ) -> Call[T]:
+        return Statement(name, self._sql[name], parameters, read)
+
+
+class _Judged(msgspec.Struct):
+    n: int
+    i: int
+    outcome: SlotOutcome
+
+
+class _Canceled(msgspec.Struct):
+    n: int
+    run: str
+
+
+class _Reply(msgspec.Struct):
+    now: datetime
+    held: list[int]
+    slots: list[_Judged]
+    canceled: list[_Canceled]
+
+
+_reply = msgspec.json.Decoder(_Reply).decode
+
+
+def _name(ref: ScheduleRef) -> tuple[str, str | None, str | None]:
+    """A schedule as the functions take it: by id, or else by key."""
+    return ref.tenant, None if ref.id is None else id_or_nobody(ref.id), ref.key
+
+
+def _row_or_none(rows: Sequence[Row]) -> ScheduleRow | None:
+    return _row(rows[0][0]) if rows and rows[0][0] is not None else None
+
+
+def _stored(rows: Sequence[Row]) -> Sequence[Stored]:
+    return [Stored(what=PutOutcome(what), row=_row(text)) for what, text in rows]
+
+
+def _unpack_fire(decisions: Sequence[Decision], text: str) -> FireReply:
+    """Sort the outcomes of slots by the decisions they belong to."""
+    reply = _reply(text)
+    judged: dict[int, list[_Judged]] = {n: [] for n in reply.held}
+    canceled: dict[int, list[str]] = {n: [] for n in reply.held}
+    for slot in reply.slots:
+        judged[slot.n].append(slot)
+    for item in reply.canceled:
+        canceled[item.n].append(item.run)
+    results = [
+        _fired(decision, judged[n], canceled[n], reply.now) if n in judged else Fired(lost=True)
+        for n, decision in enumerate(decisions, start=1)
+    ]
+    return FireReply(now=reply.now, results=tuple(results))
+
+
+def _fired(
+    decision: Decision, judged: Sequence[_Judged], canceled: Sequence[str], now: datetime
+) -> Fired:
+    slots: dict[SlotOutcome, list[Firing]] = {outcome: [] for outcome in SlotOutcome}
+    for item in judged:
+        slots[item.outcome].append(decision.slots[item.i - 1])
+    return Fired(
+        fired=tuple(firing.fired_by(decision, now) for firing in slots[SlotOutcome.FIRED]),
+        skipped=tuple(firing.slot for firing in slots[SlotOutcome.SKIPPED]),
+        waiting=tuple(firing.slot for firing in slots[SlotOutcome.WAITING]),
+        canceled=tuple(canceled),
+    )

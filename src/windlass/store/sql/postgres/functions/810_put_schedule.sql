@@ -1,0 +1,80 @@
+-- Store one schedule; see windlass.put_schedules. p_new carries the definition, its id and key,
+-- and, of a new one, whether it is enabled; the rest of it is of no account.
+create or replace function windlass.put_schedule(
+  p_new windlass.schedules, out what text, out stored windlass.schedules
+)
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  v_now timestamptz := windlass.now();
+  v_same boolean;
+begin
+  loop
+    stored := null;
+    if p_new.key is not null then
+      select * into stored from windlass.schedules s
+       where s.tenant = p_new.tenant and s.key = p_new.key;
+    end if;
+    if stored.id is null then
+      select * into stored from windlass.schedules s
+       where s.tenant = p_new.tenant and s.id = p_new.id;
+    elsif stored.id <> p_new.id and exists (select 1 from windlass.schedules s
+                                             where s.tenant = p_new.tenant and s.id = p_new.id)
+    then
+      what := 'taken';
+      return;
+    end if;
+
+    if stored.id is null then
+      insert into windlass.schedules (tenant, id, key, job, rule, input, options, overlap, enabled,
+                                      origin, next_slot, seq, created_at, updated_at)
+      values (p_new.tenant, p_new.id, p_new.key, p_new.job, p_new.rule, p_new.input,
+              p_new.options, p_new.overlap, p_new.enabled, p_new.origin,
+              case when p_new.enabled then p_new.next_slot end,
+              -- An id that was deleted goes on with its numbers.
+              1 + coalesce((select e.seq from windlass.events e
+                             where e.tenant = p_new.tenant and e.subject = p_new.id
+                             order by e.seq desc limit 1), 0),
+              v_now, v_now)
+      on conflict do nothing
+      returning * into stored;
+      continue when not found;  -- somebody else was first: look again
+      what := 'created';
+      insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+      values (stored.tenant, stored.id, stored.seq, 'schedule.created', v_now, 0,
+              json_build_object('job', stored.job));
+      return;
+    end if;
+
+    v_same := (stored.job, stored.rule::jsonb::text, stored.input::jsonb::text,
+               stored.options::jsonb::text, stored.overlap)
+              = (p_new.job, p_new.rule::jsonb::text, p_new.input::jsonb::text,
+                 p_new.options::jsonb::text, p_new.overlap)
+              and (p_new.key is null or stored.key is not distinct from p_new.key);
+    if v_same and stored.origin = p_new.origin then
+      what := 'unchanged';
+      return;
+    end if;
+    -- The version tells whether it is still what was compared; if not, look again.
+    update windlass.schedules s
+       set key = coalesce(p_new.key, s.key), job = p_new.job, rule = p_new.rule,
+           input = p_new.input, options = p_new.options, overlap = p_new.overlap,
+           origin = p_new.origin,
+           next_slot = case when v_same then s.next_slot
+                            when s.enabled then p_new.next_slot end,
+           version = s.version + (not v_same)::integer, seq = s.seq + (not v_same)::integer,
+           updated_at = v_now
+     where s.tenant = stored.tenant and s.id = stored.id and s.version = stored.version
+    returning * into stored;
+    continue when not found;
+    what := case when v_same then 'unchanged' else 'changed' end;
+    if not v_same then
+      insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+      values (stored.tenant, stored.id, stored.seq, 'schedule.changed', v_now, 0,
+              json_build_object('version', stored.version));
+    end if;
+    return;
+  end loop;
+end
+$$;

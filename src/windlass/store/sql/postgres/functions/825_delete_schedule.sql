@@ -1,0 +1,23 @@
+-- Delete a schedule with the record of its slots, and slots that wait; its runs and its events
+-- stay. False: there is none.
+create or replace function windlass.delete_schedule(p_tenant text, p_id uuid, p_key text)
+returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  v_row windlass.schedules := windlass.lock_schedule(p_tenant, p_id, p_key);
+begin
+  if v_row.id is null then
+    return false;
+  end if;
+  delete from windlass.schedule_slots k where k.tenant = v_row.tenant and k.schedule = v_row.id;
+  delete from windlass.schedule_live l where l.tenant = v_row.tenant and l.schedule = v_row.id;
+  delete from windlass.schedules s where s.tenant = v_row.tenant and s.id = v_row.id;
+  insert into windlass.events (tenant, subject, seq, type, at, attempt)
+  values (v_row.tenant, v_row.id, v_row.seq + 1, 'schedule.deleted', windlass.now(), 0);
+  return true;
+end
+$$;

@@ -1,0 +1,74 @@
+-- Schedules: rules that make runs, what became of their slots, and which of their runs may live.
+--
+-- schedules        moves from one next_slot to the next by compare-and-set under its row lock,
+--                  which every change to the three tables here takes first.
+-- schedule_slots   its primary key is the promise of one run per slot. The run of a slot that
+--                  waits for its turn is kept in pending, as it was decided.
+-- schedule_live    the runs that overlap is judged by: every live run of a schedule has a row. It
+--                  is written where a run begins to live (a slot fires, an operator retries) and
+--                  deleted by whoever next looks and finds the run ended. So the end of a run,
+--                  which is the hot path, touches nothing here, and a look costs what is live.
+
+create table windlass.schedules (
+  tenant     text not null,
+  id         uuid not null,
+  key        text,
+  job        text not null,
+  rule       json not null,
+  input      json not null,
+  options    json not null,
+  overlap    text not null check (overlap in ('allow', 'skip', 'queue', 'cancel_running')),
+  enabled    boolean not null,
+  origin     text not null check (origin in ('code', 'runtime')),
+  next_slot  timestamptz,
+  last_slot  timestamptz,
+  fired      bigint not null default 0,
+  missed     bigint not null default 0,
+  skipped    bigint not null default 0,
+  version    bigint not null default 1,
+  seq        integer not null,
+  created_at timestamptz not null,
+  updated_at timestamptz not null,
+  primary key (tenant, id),
+  check (enabled or next_slot is null)
+);
+
+create unique index schedules_by_key on windlass.schedules (tenant, key) where key is not null;
+create index schedules_by_next on windlass.schedules (next_slot)
+  where enabled and next_slot is not null;
+
+create table windlass.schedule_slots (
+  tenant   text not null,
+  schedule uuid not null,
+  slot     timestamptz not null,
+  outcome  text not null check (outcome in ('fired', 'missed', 'skipped', 'waiting')),
+  run      uuid,
+  at       timestamptz not null,
+  pending  json,
+  primary key (tenant, schedule, slot),
+  check ((outcome = 'fired') = (run is not null)),
+  check ((outcome = 'waiting') = (pending is not null))
+);
+
+create index schedule_slots_waiting on windlass.schedule_slots (tenant, schedule, slot)
+  where outcome = 'waiting';
+
+create table windlass.schedule_live (
+  tenant   text not null,
+  schedule uuid not null,
+  slot     timestamptz not null,
+  run      uuid not null,
+  primary key (tenant, schedule, slot, run)
+);
+
+alter table windlass.runs add column schedule uuid, add column slot timestamptz;
+
+-- Their rows have two columns more: they are made anew by their files.
+drop function if exists windlass.cycle(text, bigint, text[], uuid[], bigint[], json[], json,
+                                       integer, text[], text[], json, integer, text[], uuid[]);
+drop function if exists windlass.claim(text, bigint, integer, text[], text[], json, integer);
+drop function if exists windlass.claim_ids(text, bigint, integer, text[], text[], text[], uuid[]);
+drop function if exists windlass.lease_heads(text, bigint, integer, text[], text[], json, integer,
+                                             timestamptz);
+drop function if exists windlass.lease_named(text, bigint, integer, text[], text[], text[],
+                                             uuid[], timestamptz);

@@ -1,0 +1,270 @@
+"""Schedules: their definitions, whether they are enabled, and the record of their slots."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from windlass.codec import canonical_hash
+from windlass.domain.event import EventType
+from windlass.domain.timetable import (
+    DueReply,
+    NewSchedule,
+    Origin,
+    Overlap,
+    PutOutcome,
+    ScheduleFilter,
+    ScheduleOptions,
+    ScheduleRef,
+    ScheduleRow,
+    SlotOutcome,
+    SlotRow,
+    Stored,
+    bad_id,
+)
+from windlass.store.sqlite.transaction import Transaction
+from windlass.store.sqlite.values import (
+    PAST_LAST_ID,
+    blob_or_none,
+    from_micros,
+    from_micros_or_none,
+    raw_text,
+    to_id,
+    to_json,
+    to_json_or_none,
+    to_micros,
+    to_raw,
+)
+
+MOST_LISTED = 1_000
+_EVER = 2**62
+
+_options = msgspec.json.Decoder(ScheduleOptions).decode
+
+
+class Kept(NamedTuple):
+    """A row of the table, as the statements read it."""
+
+    tenant: str
+    id: bytes
+    key: str | None
+    job: str
+    rule: str
+    input: str
+    options: str
+    overlap: str
+    enabled: int
+    origin: str
+    next_slot: int | None
+    last_slot: int | None
+    fired: int
+    missed: int
+    skipped: int
+    version: int
+    seq: int
+    created_at: int
+    updated_at: int
+
+
+def put(tx: Transaction, new: Sequence[NewSchedule]) -> Sequence[Stored]:
+    """Store schedules, found by key or, without one, by id."""
+    return [_put(tx, schedule) for schedule in new]
+
+
+def get(tx: Transaction, ref: ScheduleRef) -> ScheduleRow | None:
+    """Return one schedule."""
+    kept = find(tx, ref)
+    return None if kept is None else _row(kept)
+
+
+def list_all(tx: Transaction, query: ScheduleFilter) -> Sequence[ScheduleRow]:
+    """Return a page of schedules, newest id first."""
+    below = PAST_LAST_ID if query.before is None else blob_or_none(query.before)
+    if below is None:
+        return []
+    bindings = {
+        "tenant": query.tenant,
+        "below": below,
+        "job": query.job,
+        "enabled": query.enabled,
+        "origin": query.origin,
+        "limit": min(query.limit, MOST_LISTED),
+    }
+    return [_row(Kept._make(row)) for row in tx.fetch("list_schedules", bindings)]
+
+
+def set_enabled(
+    tx: Transaction,
+    ref: ScheduleRef,
+    enabled: bool,
+    next_slot: datetime | None,
+    version: int | None,
+) -> ScheduleRow | None:
+    """Pause or resume a schedule, if it is not so already and has this version."""
+    kept = find(tx, ref)
+    if kept is None:
+        return None
+    if kept.enabled == enabled or version not in (None, kept.version):
+        return _row(kept)
+    slot = None if next_slot is None or not enabled else to_micros(next_slot)
+    name = (kept.tenant, kept.id)
+    tx.execute("enable_schedule", (enabled, slot, kept.seq + 1, tx.now, *name))
+    event = EventType.SCHEDULE_RESUMED if enabled else EventType.SCHEDULE_PAUSED
+    tell(tx, name, kept.seq + 1, event)
+    return get(tx, ref)
+
+
+def delete(tx: Transaction, ref: ScheduleRef) -> bool:
+    """Delete a schedule with its slots; return whether it was there."""
+    kept = find(tx, ref)
+    if kept is None:
+        return False
+    name = (kept.tenant, kept.id)
+    for statement in ("delete_slots", "delete_all_live", "delete_schedule"):
+        tx.execute(statement, name)
+    tell(tx, name, kept.seq + 1, EventType.SCHEDULE_DELETED)
+    return True
+
+
+def due(tx: Transaction, limit: int) -> DueReply:
+    """Return the schedules whose next slot has come, the longest overdue first."""
+    rows = [_row(Kept._make(row)) for row in tx.fetch("due_schedules", (tx.now, limit))]
+    following = tx.fetch_one("next_schedule", (tx.now,))
+    return DueReply(
+        now=from_micros(tx.now),
+        rows=tuple(rows),
+        next_slot=from_micros_or_none(following[0]) if following else None,
+        more=len(rows) >= limit,
+        waiting=tx.fetch_one("any_waiting") is not None,
+    )
+
+
+def slots(
+    tx: Transaction, ref: ScheduleRef, before: datetime | None, limit: int
+) -> Sequence[SlotRow]:
+    """Return what became of a schedule's slots, newest first."""
+    kept = find(tx, ref)
+    if kept is None:
+        return []
+    end = _EVER if before is None else to_micros(before)
+    rows = tx.fetch("list_slots", (kept.tenant, kept.id, end, min(limit, MOST_LISTED)))
+    return [
+        SlotRow(
+            slot=from_micros(slot),
+            outcome=SlotOutcome(outcome),
+            at=from_micros(at),
+            run=None if run is None else to_id(run),
+        )
+        for slot, outcome, at, run in rows
+    ]
+
+
+def find(tx: Transaction, ref: ScheduleRef) -> Kept | None:
+    """Return the row of a schedule, by id or, where there is none, by key."""
+    if ref.id is not None:
+        row = tx.fetch_one("get_schedule", (ref.tenant, blob_or_none(ref.id)))
+    else:
+        row = tx.fetch_one("get_schedule_by_key", (ref.tenant, ref.key))
+    return None if row is None else Kept._make(row)
+
+
+def tell(
+    tx: Transaction,
+    name: tuple[str, bytes],
+    seq: int,
+    event: EventType,
+    data: dict[str, Any] | None = None,
+) -> None:
+    """Append an event of a schedule."""
+    tx.execute("insert_event", (*name, seq, event, tx.now, 0, to_json_or_none(data)))
+
+
+def _put(tx: Transaction, new: NewSchedule) -> Stored:
+    blob = blob_or_none(new.id)
+    if blob is None:
+        raise bad_id(new)
+    by_id = ScheduleRef(tenant=new.tenant, id=new.id)
+    named = None if new.key is None else find(tx, ScheduleRef(tenant=new.tenant, key=new.key))
+    same_id = find(tx, by_id)
+    if named is not None and same_id is not None and named.id != same_id.id:
+        return Stored(what=PutOutcome.TAKEN, row=_row(named))
+    kept = named or same_id
+    if kept is None:
+        _insert(tx, new, blob)
+        return Stored(what=PutOutcome.CREATED, row=_found(tx, new.tenant, blob))
+    same = _is_same(kept, new)
+    if not same or kept.origin != new.origin:
+        _update(tx, kept, new, changed=not same)
+    what = PutOutcome.UNCHANGED if same else PutOutcome.CHANGED
+    return Stored(what=what, row=_found(tx, kept.tenant, kept.id))
+
+
+def _insert(tx: Transaction, new: NewSchedule, blob: bytes) -> None:
+    (last,) = tx.fetch_one("last_seq", (new.tenant, blob)) or (None,)
+    seq = 1 + (last or 0)
+    next_slot = None if new.next_slot is None or not new.enabled else to_micros(new.next_slot)
+    tx.execute(
+        "insert_schedule",
+        (new.tenant, blob, new.key, new.job, raw_text(new.rule), raw_text(new.input),
+         to_json(new.options), new.overlap, new.enabled, new.origin, next_slot, seq, tx.now),
+    )  # fmt: skip
+    tell(tx, (new.tenant, blob), seq, EventType.SCHEDULE_CREATED, {"job": new.job})
+
+
+def _update(tx: Transaction, kept: Kept, new: NewSchedule, *, changed: bool) -> None:
+    next_slot = kept.next_slot
+    if changed and kept.enabled:
+        next_slot = None if new.next_slot is None else to_micros(new.next_slot)
+    version, seq = kept.version + changed, kept.seq + changed
+    tx.execute(
+        "update_schedule",
+        (new.key or kept.key, new.job, raw_text(new.rule), raw_text(new.input),
+         to_json(new.options), new.overlap, new.origin, next_slot, version, seq, tx.now,
+         kept.tenant, kept.id),
+    )  # fmt: skip
+    if changed:
+        name = (kept.tenant, kept.id)
+        tell(tx, name, seq, EventType.SCHEDULE_CHANGED, {"version": version})
+
+
+def _is_same(kept: Kept, new: NewSchedule) -> bool:
+    """Whether a definition is the one that is stored, however its JSON is spelled."""
+    if (kept.job, kept.overlap) != (new.job, new.overlap) or new.key not in (None, kept.key):
+        return False
+    return all(
+        ours == theirs or canonical_hash(ours) == canonical_hash(theirs)
+        for ours, theirs in (
+            (kept.rule, raw_text(new.rule)),
+            (kept.input, raw_text(new.input)),
+            (kept.options, to_json(new.options)),
+        )
+    )
+
+
+def _found(tx: Transaction, tenant: str, blob: bytes) -> ScheduleRow:
+    (row,) = tx.fetch("get_schedule", (tenant, blob))
+    return _row(Kept._make(row))
+
+
+def _row(kept: Kept) -> ScheduleRow:
+    return ScheduleRow(
+        tenant=kept.tenant,
+        id=to_id(kept.id),
+        key=kept.key,
+        job=kept.job,
+        rule=to_raw(kept.rule),
+        input=to_raw(kept.input),
+        options=_options(kept.options),
+        overlap=Overlap(kept.overlap),
+        enabled=bool(kept.enabled),
+        origin=Origin(kept.origin),
+        next_slot=from_micros_or_none(kept.next_slot),
+        last_slot=from_micros_or_none(kept.last_slot),
+        fired=kept.fired,
+        missed=kept.missed,
+        skipped=kept.skipped,
+        version=kept.version,
+        created_at=from_micros(kept.created_at),
+        updated_at=from_micros(kept.updated_at),
+    )
