@@ -30,11 +30,13 @@ class Entry(NamedTuple):
 
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Work": {
+        "dev": Entry("dev", "dev", "Run jobs while you write them, with hot reload."),
         "worker": Entry("worker", "worker", "Run jobs until told to stop."),
         "enqueue": Entry("enqueue", "enqueue", "Make a run of a job."),
         "demo": Entry("demo", "demo", "Watch a tour of what runs can do."),
     },
     "Look": {
+        "jobs": Entry("jobs", "jobs", "List jobs and their last runs; check job files."),
         "runs": Entry("runs", "runs", "List runs, newest first."),
         "show": Entry("show", "show", "Show everything about one run."),
         "dead": Entry("dead", "dead", "Look at failed runs; retry or discard them in bulk."),
@@ -50,8 +52,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
 
 EPILOG = """\
 \b
-The application is named by --app, $WINDLASS_APP, or `app` in windlass.toml; the store by --url,
-the application, $WINDLASS_URL, or `url` in windlass.toml, else sqlite:///windlass.db.
+The application is named by --app, $WINDLASS_APP, or `app` in windlass.toml; without one, the job
+files in jobs/ are all there is. The store is named by --url, the application, $WINDLASS_URL, or
+`url` in windlass.toml, else it is sqlite:///windlass.db.
 
 \b
 Exit codes: 0 done; 1 the run failed, or nothing matched; 2 wrong usage; 3 not found; 4 not

@@ -24,15 +24,22 @@ from windlass.store.open import open_store
 DEFAULT_NAME = "app"
 
 
-def application(app: str | None, url: str | None) -> Windlass:
-    """The application with its jobs; raises UsageError where none is named."""
+def application(app: str | None, url: str | None, *, alone: bool) -> Windlass:
+    """The application with its jobs; where none is named, one for job files alone.
+
+    Raises UsageError where there is no folder of those either, unless it may come (`alone`).
+    """
     named = _named(app)
-    if named is None:
+    if named is not None:
+        return _load_for(named, url)
+    folder = Settings.load().jobs
+    if not alone and not folder.is_dir():
         raise UsageError(
             "No application is named: give --app module:name, set WINDLASS_APP, "
-            f"or write `app` into {FILE_NAME}."
+            f"or write `app` into {FILE_NAME}; and there is no folder {folder} of job files."
         )
-    return _load_for(named, url)
+    _extend_path()  # job files import from the project
+    return Windlass(url)
 
 
 def store(app: str | None, url: str | None, *, existing: bool) -> Windlass:

@@ -23,11 +23,14 @@ class Place:
     app: str | None = None
     url: str | None = None
 
-    def application(self) -> "Windlass":
-        """The application with its jobs; raises UsageError where none is named."""
+    def application(self, *, alone: bool = False) -> "Windlass":
+        """The application with its jobs; where none is named, one for job files alone.
+
+        Raises UsageError where there is no folder of those either, unless it may come (`alone`).
+        """
         from windlass.cli import loading
 
-        return _closing(loading.application(self.app, self.url))
+        return _closing(loading.application(self.app, self.url, alone=alone))
 
     def store(self, *, existing: bool = True) -> "Windlass":
         """An application to reach the store by; its jobs may be missing.

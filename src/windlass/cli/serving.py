@@ -14,12 +14,18 @@ from windlass.errors import StoreUnavailable
 log = logging.getLogger(__name__)
 
 
-def run(app: Windlass, signals: Signals, alarm: Alarm, *, drain: bool, **options: Any) -> None:
-    """Run a worker to its end."""
+def run(
+    app: Windlass, signals: Signals, alarm: Alarm, *, drain: bool, watch: bool, **options: Any
+) -> None:
+    """Run a worker to its end; `watch`: with job files as they change."""
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
-            runner.run(_work(app, app.worker(**options), signals, alarm, drain=drain))
+            worker = app.worker(**options)
+            if watch:
+                app.jobs.watch()
+            runner.run(_work(app, worker, signals, alarm, drain=drain))
         finally:
+            app.jobs.unwatch()
             signals.then(lambda: None)  # whoever asks from now on need not ask
             # What handlers left behind may block the loop's end, or the interpreter's.
             alarm.set(FAREWELL, 0 if sys.exc_info()[0] is None else 1)

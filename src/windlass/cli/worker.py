@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 @click.option("--concurrency", metavar="N", help="Async handlers at a time.")
 @click.option("--threads", metavar="N", help="Sync handlers at a time.")
 @click.option("--drain", is_flag=True, help="Stop when nothing is ready, running or retrying.")
+@click.option("--watch", is_flag=True, help="Reload job files as they change.")
 @click.option("--no-services", is_flag=True, help="Leave timers and recovery to other workers.")
 @click.option(
     "--log", "log_kind", metavar="console|json", help="How logs are written, to standard error."
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 def worker(
     place: Place,
     drain: bool,
+    watch: bool,
     no_services: bool,
     log_kind: str | None,
     log_level: str | None,
@@ -41,14 +43,20 @@ def worker(
     try:
         from windlass.cli.serving import run
 
-        app, changes = _prepare(place, log_kind, log_level, seats)
-        run(app, signals, alarm, drain=drain, services=not no_services, **changes)
+        app, changes = _prepare(place, log_kind, log_level, seats, watch=watch)
+        options = {"drain": drain, "watch": watch, "services": not no_services}
+        run(app, signals, alarm, **options, **changes)
     except StoppedEarly:
         alarm.set(FAREWELL, 0)
 
 
 def _prepare(
-    place: Place, log_kind: str | None, log_level: str | None, seats: dict[str, Any]
+    place: Place,
+    log_kind: str | None,
+    log_level: str | None,
+    seats: dict[str, Any],
+    *,
+    watch: bool,
 ) -> "tuple[Windlass, dict[str, Any]]":
     from windlass import logs
     from windlass.config import Settings
@@ -57,13 +65,15 @@ def _prepare(
     # Checked with the rules and the words for settings from anywhere else.
     told = Settings.load(log=log_kind, log_level=log_level, **seats)
     app = place.application()
-    if not app.jobs:
-        raise UsageError(
-            "The application has no jobs: decorate functions with @app.job, and let the module "
-            "that --app names import the modules that define them."
-        )
     logs.configure(
         told.log if log_kind else app.settings.log,
         told.log_level if log_level else app.settings.log_level,
     )
+    app.jobs.load()
+    if not app.jobs and not watch:
+        raise UsageError(
+            "The application has no jobs: decorate functions with @app.job, and let the module "
+            f"that --app names import the modules that define them; or write {app.settings.jobs}"
+            "/NAME.py."
+        )
     return app, {name: getattr(told, name) for name, value in seats.items() if value}

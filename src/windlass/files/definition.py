@@ -16,8 +16,10 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Final
 
+from windlass.domain.cron import cached_cron
 from windlass.domain.job import JobSpec, define_job
 from windlass.domain.policy import Retry
+from windlass.domain.zone import parse_zone
 from windlass.errors import BadArguments, BadDuration, BadOption, JobFileError
 from windlass.files.compiled import Compiled
 from windlass.files.source import Source
@@ -125,10 +127,12 @@ def _plan(options: Mapping[str, Any]) -> Plan | None:
     for name in ("schedule", "timezone"):
         if name in options and not (isinstance(options[name], str) and options[name].strip()):
             raise BadOption(name, f"{options[name]!r} is not text")
+    if "timezone" in options:
+        parse_zone(options["timezone"])
     if "schedule" not in options:
         return None
     rest = {name: value for name, value in options.items() if name != "schedule"}
-    return Plan(cron=options["schedule"].strip(), **rest)
+    return Plan(cron=cached_cron(options["schedule"]).text, **rest)
 
 
 def _line_of(run: Callable[..., Any]) -> int:

@@ -1,0 +1,30 @@
+"""`windlass dev`: everything in one process, for the hours of writing jobs."""
+
+import click
+
+from windlass.cli.options import Place, place_options
+from windlass.cli.signals import FAREWELL, Alarm, Signals, StoppedEarly
+
+
+@click.command
+@click.option("--log-level", metavar="LEVEL", default="INFO", help="DEBUG, INFO, WARNING or ERROR.")
+@place_options
+def dev(place: Place, log_level: str) -> None:
+    """Run jobs while you write them: worker, services and hot reload in one process.
+
+    Files in the folder of job files take effect as they are saved. One that is broken is shown
+    with its line, and its last good version goes on. Ctrl-C stops it.
+    """
+    alarm = Alarm()
+    signals = Signals()
+    try:
+        from windlass.cli.console import Console
+        from windlass.cli.serving import run
+        from windlass.config import Settings
+
+        app = place.application(alone=True)
+        app.jobs.load()  # what is wrong is shown with the jobs
+        Console(app, Settings.load(log_level=log_level).log_level).greet()
+        run(app, signals, alarm, drain=False, watch=True)
+    except StoppedEarly:
+        alarm.set(FAREWELL, 0)
