@@ -112,3 +112,29 @@ async def test_both_faces_beside_a_worker(app: Windlass) -> None:
         results = await asyncio.gather(*threads, *tasks)
     expected = [n * (2 if n % 2 else 3) for n in range(12)]
     assert results == expected + [2 * n for n in range(12)]
+
+
+def test_async_face_on_several_loops_at_once(url: str) -> None:
+    """A worker's loop in one thread, a web server's in another: each has its own connections."""
+    app = Windlass(url)
+
+    @app.job
+    async def note(who: int, n: int) -> None: ...
+
+    async def enqueue(who: int) -> list[str]:
+        runs = [run for n in range(20) for run in await asyncio.gather(*_some(who, n))]
+        for run in runs:
+            assert (await app.aget(run.id)).input["who"] == who
+        return [run.id for run in runs]
+
+    def _some(who: int, n: int) -> list[Any]:
+        return [note.aenqueue(who, n) for _ in range(3)]
+
+    def serve(who: int) -> list[str]:
+        return asyncio.run(asyncio.wait_for(enqueue(who), 30))
+
+    with ThreadPoolExecutor(4) as pool:
+        made = [run for ids in pool.map(serve, range(4)) for run in ids]
+    assert len(set(made)) == 4 * 60
+    assert {run.id for run in app.list(limit=1000)} == set(made)
+    asyncio.run(app.aclose())

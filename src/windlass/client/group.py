@@ -24,20 +24,32 @@ class _Member(NamedTuple):
 
 
 class GroupCommit:
-    """Enqueues for all coroutines of a loop."""
+    """Enqueues for all coroutines, each with those of its own loop."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._groups: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Group]
+        self._groups = weakref.WeakKeyDictionary()
+
+    async def enqueue(self, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
+        """Enqueue, together with whoever else does."""
+        loop = asyncio.get_running_loop()
+        group = self._groups.get(loop)
+        if group is None:
+            group = self._groups[loop] = _Group(self._store)
+        return await group.enqueue(runs)
+
+
+class _Group:
+    """The coroutines of one loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: deque[_Member] = deque()
         self._sender: asyncio.Task[None] | None = None
-        self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
 
     async def enqueue(self, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
-        """Enqueue, together with whoever else does."""
         loop = asyncio.get_running_loop()
-        if self._loop is None or self._loop() is not loop:
-            # What waited on another loop went with it.
-            self._loop, self._waiting, self._sender = weakref.ref(loop), deque(), None
         answer: asyncio.Future[Sequence[Enqueued]] = loop.create_future()
         self._waiting.append(_Member(runs, answer))
         if self._sender is None:

@@ -9,7 +9,6 @@ packets must not hold a worker longer than its lease.
 import asyncio
 import os
 import threading
-import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -190,51 +189,49 @@ class SyncPool:
 
 
 class AsyncPool:
-    """Connections of the asynchronous face: at most ``size`` for the loop in use."""
+    """Connections of the asynchronous face: at most ``size`` for each loop in use."""
 
     def __init__(self, target: Target, size: int) -> None:
         self._target = target
         self._size = size
-        self._idle: list[PatientAsyncConnection] = []
-        self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
-        self._free = asyncio.Semaphore(size)
+        self._pid = os.getpid()
+        self._shelves: dict[asyncio.AbstractEventLoop, _Shelf] = {}
+        self._inherited: dict[asyncio.AbstractEventLoop, _Shelf] = {}
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[PatientAsyncConnection]:
         """Lend a connection in autocommit mode; a broken one is not taken back."""
-        self._adopt()
-        async with self._free:
-            conn = self._take() or await self._open()
+        shelf = self._own()
+        async with shelf.free:
+            conn = shelf.take() or await self._open()
             try:
                 yield conn
             except BaseException:
                 discard(conn)
                 raise
             if not conn.closed:
-                self._idle.append(conn)
+                shelf.idle.append(conn)
 
     async def close(self) -> None:
-        """Close what is idle."""
-        idle, self._idle = self._idle, []
-        for conn in idle:
+        """Close what is idle, on every loop."""
+        while conn := self._own().take():
             await conn.close()
+        for shelf in list(self._shelves.values()):
+            shelf.empty()
 
-    def _adopt(self) -> None:
-        """Forget the connections of a loop that is gone: they cannot be used on this one."""
+    def _own(self) -> "_Shelf":
+        """What this loop has; that of loops which are gone is forgotten."""
+        if self._pid != os.getpid():
+            # As in the other pool: not even closing them is for us.
+            self._pid = os.getpid()
+            self._inherited, self._shelves = self._shelves, {}
         loop = asyncio.get_running_loop()
-        if self._loop is None or self._loop() is not loop:
-            for conn in self._idle:
-                discard(conn)
-            self._idle = []
-            self._loop = weakref.ref(loop)
-            self._free = asyncio.Semaphore(self._size)
-
-    def _take(self) -> PatientAsyncConnection | None:
-        while self._idle:
-            conn = self._idle.pop()
-            if not conn.closed:
-                return conn
-        return None
+        shelf = self._shelves.get(loop)
+        if shelf is None:
+            for other in [known for known in list(self._shelves) if known.is_closed()]:
+                self._shelves.pop(other, _Shelf(0)).empty()
+            shelf = self._shelves[loop] = _Shelf(self._size)
+        return shelf
 
     async def _open(self) -> PatientAsyncConnection:
         conn = await PatientAsyncConnection.connect(
@@ -244,6 +241,27 @@ class AsyncPool:
         )
         conn.stall = self._target.stall
         return conn
+
+
+class _Shelf:
+    """The connections of one loop: no other can use them."""
+
+    def __init__(self, size: int) -> None:
+        self.free = asyncio.Semaphore(size)
+        self.idle: list[PatientAsyncConnection] = []
+
+    def take(self) -> PatientAsyncConnection | None:
+        """One that is idle and open; from any thread."""
+        while self.idle:
+            conn = self.idle.pop()
+            if not conn.closed:
+                return conn
+        return None
+
+    def empty(self) -> None:
+        """Drop what is idle."""
+        while conn := self.take():
+            discard(conn)
 
 
 def discard(conn: PatientConnection | PatientAsyncConnection) -> None:
