@@ -9,6 +9,7 @@ from tools import make_docs
 from windlass.domain.catchup import DEFAULT_MAX, CatchUpMode
 from windlass.domain.cron import ALIASES, Cron
 from windlass.domain.schedule import COUNTED, GRACE, LISTED, ON_TIME
+from windlass.domain.timetable import Overlap
 from windlass.domain.walltime import LONGEST_GAP
 from windlass.errors import BadOption
 
@@ -62,4 +63,4 @@ def test_its_numbers_are_those_of_the_code() -> None:
     assert f"The newest {LISTED} are listed" in PLAIN
     assert LONGEST_GAP.seconds == 3 * 3600
     assert "more than three hours is not made up" in PLAIN
-    assert all(f"| `{mode.value}`" in TEXT for mode in CatchUpMode)
+    assert all(f"| `{policy.value}`" in TEXT for policy in [*CatchUpMode, *Overlap])

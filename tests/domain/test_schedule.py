@@ -25,8 +25,10 @@ from windlass.domain.schedule import (
     check_new,
     define_schedule,
     due,
+    parse_overlap,
     realigned,
 )
+from windlass.domain.timetable import Overlap
 from windlass.domain.zone import parse_zone
 from windlass.errors import BadOption
 
@@ -555,6 +557,17 @@ def test_bad_catch_up_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(BadOption) as caught:
         make()
     assert caught.value.option == "catch_up"
+
+
+def test_overlap_is_read_from_text() -> None:
+    for overlap in Overlap:
+        assert parse_overlap(overlap.value) is overlap
+        assert parse_overlap(overlap) is overlap
+    assert parse_overlap(" Cancel_Running ") is Overlap.CANCEL_RUNNING
+    for bad in ("", "sometimes", 5, None, ["skip"]):
+        with pytest.raises(BadOption) as caught:
+            parse_overlap(bad)  # type: ignore[arg-type]
+        assert caught.value.option == "overlap"
 
 
 # The stored form

@@ -34,6 +34,7 @@ from windlass.domain.rules import (
     exact_duration,
     parse_moment,
 )
+from windlass.domain.timetable import Overlap
 from windlass.domain.zone import parse_zone
 from windlass.duration import Duration
 from windlass.errors import BadOption
@@ -54,6 +55,7 @@ __all__ = [
     "check_new",
     "define_schedule",
     "due",
+    "parse_overlap",
     "realigned",
 ]
 
@@ -324,6 +326,17 @@ def _rule(timing: Timing, anchor: datetime, once: datetime | None) -> Rule:
     if interval is not None:
         return Every.of(interval, anchor)
     return CronRule(cron or "", timing.get("timezone") or "UTC")
+
+
+def parse_overlap(value: str | Overlap) -> Overlap:
+    """Read "allow", "skip", "queue" or "cancel_running"; raises BadOption for anything else."""
+    given: object = value  # whatever the annotation says
+    named = given.strip().lower() if isinstance(given, str) else None
+    for overlap in Overlap:
+        if overlap.value == named:
+            return overlap
+    known = ", ".join(repr(overlap.value) for overlap in Overlap)
+    raise BadOption("overlap", f"{value!r} is none of {known}")
 
 
 def check_new(schedule: Schedule, now: datetime) -> datetime:
