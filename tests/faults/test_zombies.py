@@ -139,7 +139,7 @@ def test_workers_that_are_stopped_all_the_time_leave_one_end_to_each_run(
     stage: Stage, fleet: Fleet
 ) -> None:
     """F06, the long form."""
-    stop_and_go(stage, fleet, runs=1500, stops=300)
+    stop_and_go(stage, fleet, runs=1500, stops=150)
 
 
 def stop_and_go(stage: Stage, fleet: Fleet, *, runs: int, stops: int) -> None:

@@ -12,12 +12,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 
 from tests.faults.programs.jobs import Witness, define_jobs
 from windlass import Windlass
 from windlass.engine import lanes
 from windlass.engine.renewal import Renewal
+from windlass.store.sqlite.connection import Connection
 
 
 class Config(msgspec.Struct, kw_only=True):
@@ -45,7 +47,6 @@ async def work(app: Windlass, witness: Witness, options: dict[str, Any]) -> None
 
 def stop_in_commit(witness: Witness, when: str) -> None:
     """Stop this process in a commit of its writer thread, once the flag `armed` is up."""
-    import apsw
 
     def stop() -> None:
         writing = threading.current_thread().name == "windlass-sqlite-writer"
@@ -58,17 +59,16 @@ def stop_in_commit(witness: Witness, when: str) -> None:
         stop()
         return False  # true would undo the transaction
 
-    def after(connection: apsw.Connection, database: str, pages: int) -> int:
+    commit = Connection.commit
+
+    def after(self: Connection) -> None:
+        commit(self)
         stop()
-        return apsw.SQLITE_OK
 
-    def hook(connection: apsw.Connection) -> None:
-        if when == "before":
-            connection.set_commit_hook(before)
-        else:
-            connection.set_wal_hook(after)
-
-    apsw.connection_hooks.append(hook)
+    if when == "before":
+        apsw.connection_hooks.append(lambda connection: connection.set_commit_hook(before))
+    else:
+        Connection.commit = after  # type: ignore[method-assign]
 
 
 def renew_late(witness: Witness) -> None:
