@@ -7,9 +7,8 @@ import threading
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, opened, within, working
-from windlass import AttemptOutcome, Context, EventType, SyncContext, Windlass, Worker
-from windlass.domain.run import CycleReply, Want
+from tests.fixtures.apps import PATIENCE, opened, take_ahead, within, working
+from windlass import AttemptOutcome, Context, EventType, SyncContext, Windlass
 
 
 async def test_stop_returns_as_soon_as_the_last_handler_has_ended(app: Windlass) -> None:
@@ -159,10 +158,10 @@ async def test_what_has_not_started_is_given_back_at_once(app: Windlass) -> None
         await go.wait()
 
     runs = await app.aenqueue_many(work.request() for _ in range(20))
-    async with working(app, concurrency=4) as worker:
+    async with working(app, concurrency=4, drain=PATIENCE * 2) as worker:
         await within(first)
         # As if quick runs had made it look ahead.
-        worker._seats.take((await claim(app, worker, 5)).claimed)
+        await take_ahead(app, worker, 5)
         worker.stop()
         held = [run.id for run in runs if run.refresh().status == "running"]
         assert len(held) == 9
@@ -174,13 +173,6 @@ async def test_what_has_not_started_is_given_back_at_once(app: Windlass) -> None
     given_back = [run for run in runs if run.attempt and run.id not in started]
     assert len(given_back) == 5
     assert {run.attempts[0].outcome for run in given_back} == {AttemptOutcome.INTERRUPTED}
-
-
-async def claim(app: Windlass, worker: Worker, limit: int) -> CycleReply:
-    """Claim in a worker's name."""
-    want = Want(limit=limit, jobs=tuple(app.jobs))
-    number = worker._holdings.begin_claim()
-    return await app.store.arun(app.store.operations.cycle(worker.id, number, [], want))
 
 
 async def test_nothing_is_claimed_after_stop(app: Windlass) -> None:

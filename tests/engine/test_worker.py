@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, opened, stopped, within, working
+from tests.fixtures.apps import PATIENCE, opened, stopped, take_ahead, within, working
 from windlass import Context, Retry, Status, SyncContext, Windlass
 
 
@@ -67,7 +67,7 @@ async def test_busy_threads_never_hold_up_the_loop(app: Windlass) -> None:
         try:
             for _ in range(2):
                 assert await asyncio.to_thread(started.acquire, timeout=PATIENCE)
-            runs = await app.aenqueue_many(quick.request(n) for n in range(300))
+            runs = await app.aenqueue_many(quick.request(n) for n in range(100))
             for run in runs:
                 await app.aresult(run.id, timeout=10)
             waiting = [run for run in many if run.refresh().status is Status.QUEUED]
@@ -166,6 +166,38 @@ async def test_each_attempt_has_a_context_of_variables_of_its_own(app: Windlass)
     runs = await app.aenqueue_many(requests)
     async with working(app, concurrency=1, threads=1):
         assert [await app.aresult(run.id, timeout=10) for run in runs] == [1] * 10
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_attempt_started_by_the_end_of_another_has_none_of_its_variables(
+    app: Windlass, kind: str
+) -> None:
+    mark = contextvars.ContextVar("mark", default=0)
+    started, go, opened_up = asyncio.Event(), asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    @app.job
+    async def on_loop() -> int:
+        mark.set(mark.get() + 1)
+        started.set()
+        await go.wait()
+        return mark.get()
+
+    @app.job
+    def in_thread() -> int:
+        mark.set(mark.get() + 1)
+        loop.call_soon_threadsafe(started.set)
+        opened_up.wait(PATIENCE)
+        return mark.get()
+
+    job = on_loop if kind == "async" else in_thread
+    runs = await app.aenqueue_many(job.request() for _ in range(5))
+    async with working(app, concurrency=1, threads=1) as worker:
+        await within(started)
+        await take_ahead(app, worker, 4)
+        go.set()
+        opened_up.set()
+        assert [await app.aresult(run.id, timeout=10) for run in runs] == [1] * 5
 
 
 async def test_context_tells_about_the_run(app: Windlass) -> None:

@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 _SWEEP_AGAIN = 0.25
 _LAST_WORDS = 4.0  # after a grace of 25 s there is not much left of the 30 s that most give
 _RENEW_AGAIN = 0.5
-_CLAIM_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found by a second look
+_LOOK_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found by a second look
 
 
 class Worker:
@@ -396,15 +396,20 @@ class Worker:
         sweep = Seldom(self._loop, _SWEEP_AGAIN, self._sweeper.wake)
         # Perhaps one of our runs was canceled.
         renew = Seldom(self._loop, _RENEW_AGAIN, self._overdue)
+
+        def look() -> None:
+            self._hunger()
+            sweep()
+            if self.busy:
+                renew()
+
         while True:
             poll = self._options.poll * 1.25 * self._roster.open_lanes
-            woken = await wakeups.wait(poll)
-            self._hunger()
-            if woken:
-                self._loop.call_later(_CLAIM_AGAIN, self._hunger)
-                sweep()
-                if self.busy:
-                    renew()
+            if await wakeups.wait(poll):
+                look()
+                self._loop.call_later(_LOOK_AGAIN, look)
+            else:
+                self._hunger()
 
     async def _receive(self) -> None:
         """Run ids from the transport, as many as there are seats."""
