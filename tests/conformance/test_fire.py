@@ -179,6 +179,15 @@ def test_missed_slots_are_recorded_counted_and_told(desk: Desk) -> None:
     )
 
 
+def test_more_may_be_missed_than_were_counted(desk: Desk) -> None:
+    row = desk.put()
+
+    desk.fire(row, 0, missed_count=1_000, missed_at_least=True)
+
+    assert desk.events(row)[-1].data == {"slots": [], "count": 1_000, "at_least": True}
+    assert desk.get(row).missed == 1_000
+
+
 def test_some_may_be_missed_and_the_latest_fire(desk: Desk) -> None:
     row = desk.put()
     latest = Firing(slot=minute(2), run=desk.run(row))

@@ -30,7 +30,8 @@ class EventType(StrEnum):
     SCHEDULE_PAUSED = "schedule.paused"
     SCHEDULE_RESUMED = "schedule.resumed"
     SCHEDULE_DELETED = "schedule.deleted"
-    SCHEDULE_MISSED = "schedule.missed"  # data: {"slots": those recorded, "count": all of them}
+    # data: {"slots": those recorded, "count": all of them}, and {"at_least": true} if it was more
+    SCHEDULE_MISSED = "schedule.missed"
     SCHEDULE_SKIPPED = "schedule.skipped"  # data: {"slot": …, "why": "overlap" or "full"}
 
 

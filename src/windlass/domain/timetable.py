@@ -197,7 +197,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     next_slot: datetime | None = None
     slots: tuple[Firing, ...] = ()
     missed: tuple[datetime, ...] = ()  # those that are recorded one by one
-    missed_count: int = 0  # all of them
+    missed_count: int = 0  # all of them …
+    missed_at_least: bool = False  # … or those that were counted, and there were more
     overlap: Overlap | None = None  # None: as the schedule says
     advance: bool = True
 

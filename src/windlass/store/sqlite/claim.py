@@ -9,7 +9,7 @@ from windlass.store.sqlite.moves import position_of
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     blob_or_none,
-    from_micros_or_none,
+    from_micros,
     to_blob,
     to_id,
     to_json,
@@ -133,5 +133,5 @@ def _claimed(row: Row) -> Claimed:
         options=to_options(row[9]),
         trace=row[10],
         schedule=None if row[13] is None else to_id(row[13]),
-        slot=from_micros_or_none(row[14]),
+        slot=None if row[14] is None else from_micros(row[14]),
     )

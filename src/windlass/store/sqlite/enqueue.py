@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
+from typing import NamedTuple
 
 import apsw
 
@@ -72,6 +72,13 @@ def _insert_unknown(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueue
     return answers
 
 
+class Slot(NamedTuple):
+    """A schedule and one instant of it."""
+
+    schedule: bytes
+    slot: int
+
+
 class Batch:
     """The rows of new runs, written table by table."""
 
@@ -87,36 +94,27 @@ class Batch:
         self._fired: list[Row] = []
         self._live: list[Row] = []
 
-    def add(self, run: NewRun) -> Enqueued:
-        """Take a run into the batch and answer for it."""
+    def add(self, run: NewRun, made_by: Slot | None = None) -> Enqueued:
+        """Take a run into the batch and answer for it; ``made_by``: the slot whose run it is."""
+        now = self._now
+        blob = new_blob(run.id, run.job)
         due = self._due(run)
-        record = self._record(run, due)
-        self._runs.append(record)
-        return self._place(run, record, due, _DELAYED if due > self._now else None)
-
-    def fire(self, run: NewRun, schedule: bytes, slot: int) -> Enqueued:
-        """Take the run of a schedule's slot into the batch and answer for it."""
-        due = self._due(run)
-        record = self._record(run, slot if run.at is None else to_micros(run.at))
-        self._fired.append((*record, schedule, slot))
-        self._live.append((run.tenant, schedule, slot, record[1]))
-        data: dict[str, Any] = {"schedule": to_id(schedule), "slot": from_micros(slot)}
-        if due > self._now:
-            data = {"why": "delay", **data}
-        return self._place(run, record, due, to_json(data))
-
-    def _record(self, run: NewRun, scheduled_for: int) -> Row:
-        return (
-            run.tenant, new_blob(run.id, run.job), run.job, run.job_version, run.queue,
-            run.priority, raw_text(run.input), to_json_or_none(run.options), run.key,
-            to_json(run.tags) if run.tags else None, run.trace, self._now, scheduled_for,
-            self._expires_at(run),
+        expires_at = self._expires_at(run)
+        scheduled_for = due
+        if made_by is not None:
+            scheduled_for = made_by.slot if run.at is None else to_micros(run.at)
+        record = (
+            run.tenant, blob, run.job, run.job_version, run.queue, run.priority,
+            raw_text(run.input), to_json_or_none(run.options), run.key,
+            to_json(run.tags) if run.tags else None, run.trace, now, scheduled_for, expires_at,
         )  # fmt: skip
-
-    def _place(self, run: NewRun, record: Row, due: int, data: str | None) -> Enqueued:
-        now, blob = self._now, record[1]
-        place = (run.tenant, blob, run.job, run.queue, -run.priority, due, record[-1])
         delayed = due > now
+        data = _DELAYED if delayed else None
+        if made_by is None:
+            self._runs.append(record)
+        else:
+            data = self._fire(record, made_by, delayed=delayed)
+        place = (run.tenant, blob, run.job, run.queue, -run.priority, due, expires_at)
         (self._timers if delayed else self._ready).append(place)
         self._events.append((run.tenant, blob, 1, EventType.ENQUEUED, now, 0, data))
         for tag in dict.fromkeys(run.tags):
@@ -128,6 +126,14 @@ class Batch:
             created_at=self._created_at,
             scheduled_for=from_micros(due) if delayed else self._created_at,
         )
+
+    def _fire(self, record: Row, made_by: Slot, *, delayed: bool) -> str:
+        """Take in what is known of the run of a slot; return the data of its event."""
+        schedule, slot = made_by
+        self._fired.append((*record, schedule, slot))
+        self._live.append((record[0], schedule, slot, record[1]))
+        why = {"why": "delay"} if delayed else {}
+        return to_json({**why, "schedule": to_id(schedule), "slot": from_micros(slot)})
 
     def write(self) -> None:
         """Write the rows."""

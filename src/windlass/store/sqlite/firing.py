@@ -22,7 +22,7 @@ from windlass.domain.timetable import (
     SlotOutcome,
 )
 from windlass.store.sqlite.control import cancel
-from windlass.store.sqlite.enqueue import Batch
+from windlass.store.sqlite.enqueue import Batch, Slot
 from windlass.store.sqlite.schedules import Kept
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
@@ -77,29 +77,14 @@ def fire(tx: Transaction, decisions: Sequence[Decision]) -> FireReply:
             if one is not None
         ],
     )
+    judged = [None if one is None else (one, _judge(tx, one)) for one in held]
     pages = _Pages(tx)
-    judged = [None if one is None else _judge(tx, one) for one in held]
-    for one, slots in zip(held, judged, strict=True):
-        if one is not None and slots is not None:
-            pages.add(one, slots)
+    for item in judged:
+        if item is not None:
+            pages.add(*item)
     pages.write()
-    now = from_micros(tx.now)
-    results = [
-        Fired(lost=True)
-        if one is None or slots is None
-        else Fired(
-            fired=tuple(
-                j.firing.fired_by(one.decision, now)
-                for j in slots
-                if j.outcome is SlotOutcome.FIRED
-            ),
-            skipped=tuple(j.firing.slot for j in slots if j.outcome is SlotOutcome.SKIPPED),
-            waiting=tuple(j.firing.slot for j in slots if j.outcome is SlotOutcome.WAITING),
-            canceled=tuple(_cancel_earlier(tx, one, slots)),
-        )
-        for one, slots in zip(held, judged, strict=True)
-    ]
-    return FireReply(now=now, results=tuple(results))
+    results = [Fired(lost=True) if item is None else _answer(tx, *item) for item in judged]
+    return FireReply(now=from_micros(tx.now), results=tuple(results))
 
 
 def release_waiting(tx: Transaction, limit: int) -> ReleaseReply:
@@ -111,7 +96,7 @@ def release_waiting(tx: Transaction, limit: int) -> ReleaseReply:
     for tenant, schedule in names:
         for slot, pending in tx.fetch("first_waiting", (tenant, schedule)):
             run = _new_run(pending)
-            answer = batch.fire(run, schedule, slot)
+            answer = batch.add(run, Slot(schedule, slot))
             outcome = SlotOutcome.FIRED
             blob = new_blob(run.id, run.job)
             slots.append((tenant, schedule, slot, outcome, blob, tx.now, None))
@@ -178,6 +163,20 @@ def _judge(tx: Transaction, held: _Held) -> list[_Judged]:
             outcome = SlotOutcome.SKIPPED
         judged.append(_Judged(firing, slot, outcome))
     return judged
+
+
+def _answer(tx: Transaction, held: _Held, judged: Sequence[_Judged]) -> Fired:
+    """Say what became of a decision that is written, and cancel what is in its way."""
+    now = from_micros(tx.now)
+    slots: dict[SlotOutcome, list[Firing]] = {outcome: [] for outcome in SlotOutcome}
+    for item in judged:
+        slots[item.outcome].append(item.firing)
+    return Fired(
+        fired=tuple(firing.fired_by(held.decision, now) for firing in slots[SlotOutcome.FIRED]),
+        skipped=tuple(firing.slot for firing in slots[SlotOutcome.SKIPPED]),
+        waiting=tuple(firing.slot for firing in slots[SlotOutcome.WAITING]),
+        canceled=tuple(_cancel_earlier(tx, held, judged)),
+    )
 
 
 def _cancel_earlier(tx: Transaction, held: _Held, judged: Sequence[_Judged]) -> Iterator[str]:
@@ -248,14 +247,19 @@ class _Pages:
     def _write_slot(self, held: _Held, firing: Firing, outcome: SlotOutcome) -> Row:
         now = self._tx.now
         if outcome is SlotOutcome.FIRED:
-            self._runs.fire(firing.run, held.kept.id, to_micros(firing.slot))
+            self._runs.add(firing.run, Slot(held.kept.id, to_micros(firing.slot)))
             return new_blob(firing.run.id, firing.run.job), now, None
         return None, now, to_json(firing.run) if outcome is SlotOutcome.WAITING else None
 
     def _miss(self, held: _Held, seq: int) -> None:
         slots = [to_micros(slot) for slot in held.decision.missed]
         self._missed += [(*held.name, slot, self._tx.now) for slot in slots]
-        data = {"slots": [from_micros(s) for s in slots], "count": held.decision.missed_count}
+        data: dict[str, object] = {
+            "slots": [from_micros(slot) for slot in slots],
+            "count": held.decision.missed_count,
+        }
+        if held.decision.missed_at_least:
+            data["at_least"] = True
         self._tell(held.name, seq, EventType.SCHEDULE_MISSED, to_json(data))
 
     def _tell(self, name: tuple[str, bytes], seq: int, event: EventType, data: str) -> None:

@@ -23,15 +23,16 @@ begin
       from rows from (json_to_recordset(p_decisions)
              as (tenant text, id uuid, version bigint, expected_slot timestamptz,
                  next_slot timestamptz, slots json, missed json, missed_count bigint,
-                 overlap text, advance boolean)) with ordinality
+                 missed_at_least boolean, overlap text, advance boolean)) with ordinality
            as x(tenant, id, version, expected_slot, next_slot, slots, missed, missed_count,
-                overlap, advance, n)
+                missed_at_least, overlap, advance, n)
      order by x.tenant, x.id
   )
   select json_agg(json_build_object(
            'n', i.n, 'tenant', i.tenant, 'id', i.id, 'advance', coalesce(i.advance, true),
            'overlap', coalesce(i.overlap, s.overlap), 'seq', s.seq, 'next_slot', i.next_slot,
-           'slots', i.slots, 'missed', i.missed, 'missed_count', coalesce(i.missed_count, 0)))
+           'slots', i.slots, 'missed', i.missed, 'missed_count', coalesce(i.missed_count, 0),
+           'at_least', coalesce(i.missed_at_least, false)))
     into v_held
     from item i
    cross join lateral (

@@ -27,13 +27,14 @@ begin
                          and k.outcome = 'waiting') else 0 end as waiting
       from json_to_recordset(p_held)
            as h(n bigint, tenant text, id uuid, advance boolean, overlap text, seq integer,
-                next_slot timestamptz, slots json, missed json, missed_count bigint)
+                next_slot timestamptz, slots json, missed json, missed_count bigint,
+                at_least boolean)
   )
   select json_agg(json_build_object(
            'n', h.n, 'tenant', h.tenant, 'id', h.id, 'advance', h.advance, 'overlap', h.overlap,
            'seq', h.seq, 'next_slot', h.next_slot, 'missed', h.missed,
-           'missed_count', h.missed_count, 'slots', j.slots, 'fired', j.fired,
-           'skipped', j.skipped, 'last_fired', j.last_fired,
+           'missed_count', h.missed_count, 'at_least', h.at_least, 'slots', j.slots,
+           'fired', j.fired, 'skipped', j.skipped, 'last_fired', j.last_fired,
            'last_slot', case when h.advance then
              greatest(j.last_slot, (select max(m.slot::timestamptz)
                                       from json_array_elements_text(h.missed) as m(slot))) end))

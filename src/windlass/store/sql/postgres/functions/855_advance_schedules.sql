@@ -28,11 +28,12 @@ begin
 
   with told as materialized (
     select h.tenant, h.id, h.seq + (h.missed_count > 0)::integer as seq, h.advance, h.next_slot,
-           h.last_slot, h.fired, h.skipped, h.missed, h.missed_count, h.slots
+           h.last_slot, h.fired, h.skipped, h.missed, h.missed_count, h.at_least,
+           h.slots
       from json_to_recordset(p_judged)
            as h(tenant text, id uuid, seq integer, advance boolean, next_slot timestamptz,
                 last_slot timestamptz, fired bigint, skipped bigint, missed json,
-                missed_count bigint, slots json)
+                missed_count bigint, at_least boolean, slots json)
   ), moved as (
     update windlass.schedules s
        set next_slot = case when t.advance then t.next_slot else s.next_slot end,
@@ -44,11 +45,14 @@ begin
   ), missed as (
     insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
     select t.tenant, t.id, t.seq, 'schedule.missed', p_now, 0,
-           json_build_object(
-             'slots', (select coalesce(json_agg(windlass.iso(m.slot::timestamptz)), '[]')
-                         from json_array_elements_text(t.missed) as m(slot)),
-             'count', t.missed_count)
-      from told t where t.missed_count > 0
+           case when t.at_least
+                then json_build_object('slots', m.slots, 'count', t.missed_count,
+                                       'at_least', true)
+                else json_build_object('slots', m.slots, 'count', t.missed_count) end
+      from told t
+     cross join lateral (select coalesce(json_agg(windlass.iso(m.slot::timestamptz)), '[]') as slots
+                           from json_array_elements_text(t.missed) as m(slot)) m
+     where t.missed_count > 0
   )
   insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
   select t.tenant, t.id, t.seq + s.nth, 'schedule.skipped', p_now, 0,

@@ -1,8 +1,9 @@
 -- Apply decisions about schedules, each wholly or not at all. Items: tenant, id; version and
 -- expected_slot, which the schedule must still have; next_slot (null: none is left); slots, a list
--- of {slot, run}, in order; missed, a list of slots to record, and missed_count, all of them;
--- overlap (null: the schedule's own). advance = false: by an operator's hand; the schedule stays
--- where it is, and nothing is expected of it.
+-- of {slot, run}, in order; missed, a list of slots to record, and missed_count, all of them (or,
+-- if missed_at_least, those that were counted); overlap (null: the schedule's own).
+-- advance = false: by an operator's hand; the schedule stays where it is, and nothing is expected
+-- of it.
 --
 -- Exactly one run per slot: the schedule's row lock, the comparison and the key of schedule_slots,
 -- in the transaction that makes the run. No clock takes part.
