@@ -83,7 +83,7 @@ class History:
     def read(cls, tables: Tables) -> History:
         """Read a database that nobody is writing to."""
         names = [name for name in cls.__dataclass_fields__ if name != "schedule_events"]
-        rows = {name: tables.rows(name) for name in names}
+        rows = dict(tables.read(names))
         events = rows["events"]
         # Other things than runs have events as well.
         rows["events"] = [row for row in events if row["type"].startswith("run.")]

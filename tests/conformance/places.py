@@ -43,6 +43,10 @@ class Tables(Protocol):
         """All rows of a table: ids as text, times as aware datetimes, JSON as text or value."""
         ...
 
+    def read(self, tables: Sequence[str]) -> Mapping[str, Sequence[Row]]:
+        """All rows of several tables."""
+        ...
+
     def mark_stale(self, run: RunRef, at: datetime) -> None:
         """Do what retention does to a finished run."""
         ...
@@ -97,7 +101,6 @@ SQLITE = Kind(
     frozenset(
         {
             "in_process",  # a call is cheap: there is no server
-            "migrates_itself",  # a store without a schema makes its own
         }
     ),
 )
@@ -108,8 +111,6 @@ POSTGRES = Kind(
             "parallel_writers",  # two transactions may write at the same time
             "planner",  # plans depend on settings and statistics
             "server",  # another program, which may be down
-            "sql_functions",  # the operations can be called from plain SQL
-            "kept_checksums",  # a migration that was applied is known by its text
         }
     ),
 )
@@ -192,7 +193,12 @@ class PostgresTables:
         self._conn = psycopg.connect(url, autocommit=True, row_factory=dict_row)
 
     def rows(self, table: str) -> Sequence[Row]:
-        return [_plain(row) for row in self._conn.execute(self.READ[table])]
+        return self.read([table])[table]
+
+    def read(self, tables: Sequence[str]) -> Mapping[str, Sequence[Row]]:
+        with self._conn.pipeline():  # one round trip
+            found = {table: self._conn.execute(self.READ[table]) for table in tables}
+        return {table: [_plain(row) for row in rows] for table, rows in found.items()}
 
     def mark_stale(self, run: RunRef, at: datetime) -> None:
         self._conn.execute(
@@ -284,6 +290,9 @@ class SqliteTables:
 
     def rows(self, table: str) -> Sequence[Row]:
         return list(self._conn.execute(self.READ[table]))
+
+    def read(self, tables: Sequence[str]) -> Mapping[str, Sequence[Row]]:
+        return {table: self.rows(table) for table in tables}
 
     def mark_stale(self, run: RunRef, at: datetime) -> None:
         micros = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
