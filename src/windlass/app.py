@@ -19,6 +19,7 @@ from windlass.engine.worker import Worker
 from windlass.errors import BadArguments, UnknownJob, UsageError
 from windlass.files.registry import Jobs
 from windlass.job import Job
+from windlass.resources import OpenResources, Resources
 from windlass.sources import Sources
 from windlass.store.interface import Store
 from windlass.store.open import open_store
@@ -84,6 +85,7 @@ class Windlass:
         self.store: Store = open_store(self.settings, self.sources)
         self.client = Client(self.store, self.sources, self.transport, tenant=self.settings.tenant)
         self.jobs = Jobs(self)
+        self.resource = Resources()
 
     # -- jobs -------------------------------------------------------------------------------
 
@@ -229,6 +231,7 @@ class Windlass:
             sources=self.sources,
             transport=self.transport,
             expecting=self.jobs.folder is not None,
+            resources=OpenResources(self.resource.openers),
         )
         self.jobs.served_by(worker)
         return worker

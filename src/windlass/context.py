@@ -1,12 +1,14 @@
 """What a handler sees of its run: `Context` in async handlers, `SyncContext` in threads."""
 
 import logging
-from typing import Protocol
+from typing import Any, Protocol
 
+from windlass.domain.artifact import Artifact
 from windlass.domain.job import check_text
 from windlass.domain.run import Claimed, Held
 from windlass.errors import BadOption, LeaseLost
 from windlass.logs import RunLog
+from windlass.resources import OpenResources
 from windlass.store.interface import Call, Store
 
 _logger = logging.getLogger("windlass.run")
@@ -23,10 +25,54 @@ class Standing(Protocol):
     def stopping(self) -> bool: ...
 
 
-class _BaseContext:
-    __slots__ = ("_claimed", "_log", "_standing", "_store", "_worker")
+class Artifacts:
+    """The artifacts of a tenant, for async handlers."""
 
-    def __init__(self, claimed: Claimed, standing: Standing, store: Store, worker: str) -> None:
+    __slots__ = ("_store", "_tenant")
+
+    def __init__(self, store: Store, tenant: str) -> None:
+        self._store = store
+        self._tenant = tenant
+
+    async def get(self, id: str) -> Artifact | None:
+        """What is known of an artifact, or None."""
+        return await self._store.arun(self._store.operations.artifacts.get(self._tenant, id))
+
+    async def delete(self, id: str) -> bool:
+        """Forget an artifact; false where there is none."""
+        return await self._store.arun(self._store.operations.artifacts.delete(self._tenant, id))
+
+
+class SyncArtifacts:
+    """The artifacts of a tenant, for handlers in threads."""
+
+    __slots__ = ("_store", "_tenant")
+
+    def __init__(self, store: Store, tenant: str) -> None:
+        self._store = store
+        self._tenant = tenant
+
+    def get(self, id: str) -> Artifact | None:
+        """What is known of an artifact, or None."""
+        return self._store.run(self._store.operations.artifacts.get(self._tenant, id))
+
+    def delete(self, id: str) -> bool:
+        """Forget an artifact; false where there is none."""
+        return self._store.run(self._store.operations.artifacts.delete(self._tenant, id))
+
+
+class _BaseContext:
+    __slots__ = ("_claimed", "_log", "_resources", "_standing", "_store", "_worker")
+
+    def __init__(
+        self,
+        claimed: Claimed,
+        standing: Standing,
+        store: Store,
+        worker: str,
+        resources: OpenResources,
+    ) -> None:
+        self._resources = resources
         self._claimed = claimed
         self._standing = standing
         self._store = store
@@ -81,6 +127,15 @@ class _BaseContext:
         return self._log
 
     @property
+    def resources(self) -> OpenResources:
+        """What `@app.resource` functions made, by name: `ctx.resources.db`."""
+        return self._resources
+
+    def resource(self, name: str) -> Any:
+        """The same by a name that varies: `ctx.resource("db")`."""
+        return getattr(self._resources, name)
+
+    @property
     def canceled(self) -> bool:
         """True once the run should end: canceled, timed out, or its lease is lost."""
         return self._standing.canceled
@@ -101,6 +156,11 @@ class Context(_BaseContext):
 
     __slots__ = ()
 
+    @property
+    def artifacts(self) -> Artifacts:
+        """The artifacts of the run's tenant."""
+        return Artifacts(self._store, self.tenant)
+
     async def progress(self, fraction: float | None, message: str | None = None) -> None:
         """Record how far the run is, from 0 to 1, and what it is at. The latest counts.
 
@@ -115,6 +175,11 @@ class SyncContext(_BaseContext):
     """What a sync handler, in its thread, sees of its run."""
 
     __slots__ = ()
+
+    @property
+    def artifacts(self) -> SyncArtifacts:
+        """The artifacts of the run's tenant."""
+        return SyncArtifacts(self._store, self.tenant)
 
     def progress(self, fraction: float | None, message: str | None = None) -> None:
         """Record how far the run is, from 0 to 1, and what it is at. The latest counts.

@@ -22,7 +22,7 @@ NAMES = [
 VERBS = [
     "aclose", "acancel", "aenqueue", "aenqueue_many", "aget", "alist", "aresult", "aretry",
     "cancel", "client", "close", "enqueue", "enqueue_many", "get", "job", "jobs", "list",
-    "migrate", "result", "retry", "settings", "sources", "store", "transport", "worker",
+    "migrate", "resource", "result", "retry", "settings", "sources", "store", "transport", "worker",
 ]  # fmt: skip
 
 

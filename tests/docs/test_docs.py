@@ -1,5 +1,6 @@
 """What the docs say is what the code does: their examples are run, their tables compared."""
 
+import json
 import re
 import subprocess
 import sys
@@ -39,6 +40,29 @@ def test_readme_quick_start_works_when_pasted(tmp_path: Path) -> None:
     listing = run(tmp_path, str(WINDLASS), "runs", "--app", "tasks:app")
     assert "send_welcome" in listing
     assert "succeeded" in listing
+
+
+def test_job_files_of_the_page_work(tmp_path: Path) -> None:
+    hello, options, tasks, python = blocks("docs/job-files.md", "python")
+    (tmp_path / "jobs" / "reports").mkdir(parents=True)
+    (tmp_path / "jobs" / "hello.py").write_text(hello)
+    (tmp_path / "jobs" / "reports" / "daily.py").write_text(options)
+    (tmp_path / "jobs" / "uses.py").write_text(
+        "def run(ctx):\n    return ctx.resources.db.execute('select 7').fetchone()[0]"
+    )
+    (tmp_path / "tasks.py").write_text(tasks)
+    (tmp_path / "listing.py").write_text(python)
+
+    assert run(tmp_path, str(WINDLASS), "jobs", "check") == "3 job files, nothing wrong.\n"
+    assert "reports.daily" in run(tmp_path, sys.executable, "listing.py")
+    worker = (str(WINDLASS), "worker", "--drain", "--app", "tasks")
+    run(tmp_path, *worker)
+    run(tmp_path, str(WINDLASS), "enqueue", "hello", "--arg", "name=Ada")
+    run(tmp_path, str(WINDLASS), "enqueue", "uses")
+    run(tmp_path, *worker)
+    (greeted,) = json.loads(run(tmp_path, str(WINDLASS), "jobs", "runs", "hello", "--json"))
+    (used,) = json.loads(run(tmp_path, str(WINDLASS), "jobs", "runs", "uses", "--json"))
+    assert (greeted["result"], used["result"]) == ("Hello, Ada", 7)
 
 
 def test_protocol_page_runs_block_by_block(pg_database: str) -> None:

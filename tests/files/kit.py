@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
@@ -42,6 +43,13 @@ class Folder:
         """Load a file of this text."""
         self.write(file, text)
         return self.load()[file]
+
+
+async def appears(path: Path) -> None:
+    """Wait for a file that a handler makes when it has begun."""
+    async with asyncio.timeout(PATIENCE):
+        while not path.exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
 
 def private_modules() -> set[str]:

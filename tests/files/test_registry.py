@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.kit import GOOD, Folder
-from tests.fixtures.apps import PATIENCE, reached, within, working
+from tests.files.kit import GOOD, Folder, appears
+from tests.fixtures.apps import PATIENCE, within, working
 from windlass import DuplicateJob, Job, JobFileError, Status, UnknownJob, UsageError, Windlass
 
 
@@ -152,6 +152,7 @@ async def run(ctx, path, since={since}):
     import asyncio
     from pathlib import Path
     from . import _helper
+    Path(path + str(since)).touch()
     while not Path(path).exists():
         await asyncio.sleep(0.005)
     from . import _late
@@ -175,8 +176,8 @@ async def test_a_running_attempt_finishes_on_the_code_it_started_with(
         for number in range(4):
             versions.append(write(number))
             run = await app.aenqueue("waits", {"path": str(tmp_path / "go")})
-            runs.append(await reached(app, run.id, Status.RUNNING))
-            await asyncio.sleep(0.05)
+            await appears(tmp_path / f"go{number}")
+            runs.append(run)
         (folder.path / "waits.py").unlink()
         app.jobs.reload()
         (tmp_path / "go").touch()
@@ -198,7 +199,7 @@ async def test_shutdown_forgets_the_files_and_lets_attempts_finish(
     app.jobs.load()
     async with working(app):
         run = await app.aenqueue("waits", {"path": str(tmp_path / "go")})
-        await reached(app, run.id, Status.RUNNING)
+        await appears(tmp_path / "go1")
         app.jobs.shutdown()
         assert list(app.jobs) == ["coded"]
         (tmp_path / "go").touch()

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.kit import GOOD, Calls, Folder, private_modules
-from tests.fixtures.apps import PATIENCE, reached, within, working
-from windlass import Status, Windlass
+from tests.files.kit import GOOD, Calls, Folder, appears, private_modules
+from tests.fixtures.apps import PATIENCE, within, working
+from windlass import Windlass
 
 ROUNDS = 300
 PROMPT = 1.0
@@ -129,6 +129,7 @@ async def test_hundreds_of_reloads_under_running_attempts(
 ) -> None:
     text = "from ._helper import VALUE\n"
     text += "async def run(ctx, path='', n={n}):\n    import asyncio, pathlib\n"
+    text += "    path and pathlib.Path(path + '.begun').touch()\n"
     text += "    while path and not pathlib.Path(path).exists():\n"
     text += "        await asyncio.sleep(0.01)\n    return n, VALUE\n"
     folder.write("loop.py", f"from .job import VALUE as x\n{GOOD}")
@@ -144,7 +145,7 @@ async def test_hundreds_of_reloads_under_running_attempts(
             good = app.jobs["job"].spec.version
             if n % 30 == 0:
                 run = await app.aenqueue("job", {"path": str(tmp_path / f"go{n}")})
-                await reached(app, run.id, Status.RUNNING)
+                await appears(tmp_path / f"go{n}.begun")
                 begun.append((n, run.id, good))
             broken = BROKEN[n % len(BROKEN)]
             folder.write("_helper.py" if n % len(BROKEN) == 4 else "job.py", broken)

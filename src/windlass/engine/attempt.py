@@ -25,6 +25,7 @@ from windlass.domain.run import Claimed, Finish
 from windlass.domain.states import Failure
 from windlass.engine.holdings import Holding, Stop
 from windlass.errors import BadPayload, PayloadTooLarge
+from windlass.resources import OpenResources, open_all, open_all_in_thread
 from windlass.sources import Sources
 from windlass.store.interface import Store
 
@@ -32,11 +33,14 @@ from windlass.store.interface import Store
 class Runner:
     """Runs attempts: on the loop, or in the calling thread."""
 
-    def __init__(self, store: Store, sources: Sources, worker: str, result_limit: int) -> None:
+    def __init__(
+        self, store: Store, sources: Sources, resources: OpenResources, result_limit: int
+    ) -> None:
         self._store = store
+        self._resources = resources
         self._sources = sources
         self._limit = result_limit
-        self.worker = worker
+        self.worker = ""
         self.boss: asyncio.Task[None] | None = None  # the task that the worker runs in
 
     async def run_async(self, holding: Holding) -> Finish | None:
@@ -45,7 +49,8 @@ class Runner:
             spec = holding.spec
             args, kwargs = spec.signature.decode(holding.claimed.input)
             if spec.signature.takes_context:
-                ctx = Context(holding.claimed, holding, self._store, self.worker)
+                await open_all(self._resources)
+                ctx = Context(holding.claimed, holding, self._store, self.worker, self._resources)
                 return self._conclude(holding, await spec.handler(ctx, *args, **kwargs))
             return self._conclude(holding, await spec.handler(*args, **kwargs))
         except BaseException as error:
@@ -60,7 +65,10 @@ class Runner:
             spec = holding.spec
             args, kwargs = spec.signature.decode(holding.claimed.input)
             if spec.signature.takes_context:
-                ctx = SyncContext(holding.claimed, holding, self._store, self.worker)
+                open_all_in_thread(self._resources)
+                ctx = SyncContext(
+                    holding.claimed, holding, self._store, self.worker, self._resources
+                )
                 return self._conclude(holding, spec.handler(ctx, *args, **kwargs))
             return self._conclude(holding, spec.handler(*args, **kwargs))
         except BaseException as error:

@@ -43,6 +43,7 @@ from windlass.engine.seldom import Seldom
 from windlass.engine.sweeper import Sweeper
 from windlass.engine.threads import Threads
 from windlass.errors import StoreUnavailable, UsageError
+from windlass.resources import OpenResources, belong, close_all
 from windlass.sources import Sources
 from windlass.store.interface import Store, Wakeups
 from windlass.transport.interface import Transport, decode_message, encode_message
@@ -68,6 +69,7 @@ class Worker:
         sources: Sources,
         transport: Transport | None = None,
         expecting: bool = False,
+        resources: OpenResources | None = None,
     ) -> None:
         if not jobs and not expecting:
             raise UsageError("A worker needs at least one job: none is registered.")
@@ -78,7 +80,8 @@ class Worker:
         self._holdings = Holdings()
         self._roster = Roster(jobs, options)
         self._lanes = self._roster.lanes
-        self._runner = Runner(store, sources, "", options.result_limit)
+        self._resources = resources or OpenResources({})
+        self._runner = Runner(store, sources, self._resources, options.result_limit)
         self._pump = Pump(
             store,
             sources,
@@ -125,6 +128,7 @@ class Worker:
         Raises what made it impossible to go on, after as orderly a stop as there can be.
         """
         self._loop = asyncio.get_running_loop()
+        belong(self._resources, self._loop)
         self._runner.boss = asyncio.current_task()
         self._seats = Seats(
             self._roster.jobs,
@@ -272,6 +276,7 @@ class Worker:
         except TimeoutError:
             self._seats.give_up_all()
         await self._last_words()
+        await close_all(self._resources)
         self._seats.close()
         log.info("worker stopped", extra={"worker": self.id})
 

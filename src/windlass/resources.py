@@ -1,0 +1,178 @@
+"""Resources: what handlers share, such as a pool of database connections.
+
+    @app.resource
+    async def db():
+        pool = await make_pool()
+        yield pool                    # handlers see it as ctx.resources.db
+        await pool.close()
+
+A worker opens all of them once, before its first attempt that has a context, in the order of their
+definition; it closes them when it stops, in reverse. One that cannot be opened is an error of the
+attempts that ask for it, and is tried again with a later one.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from typing import Any, TypeVar, overload
+
+from windlass.errors import BadOption, UsageError
+
+log = logging.getLogger(__name__)
+
+AGAIN = 1.0
+"""Seconds after which what could not be opened is tried again."""
+
+F = TypeVar("F", bound=Callable[[], Any])
+Cleanup = Generator[Any, None, None] | AsyncGenerator[Any, None]
+
+
+class Resources:
+    """The definitions: `@app.resource`, bare or with `name=`. Calling one calls the function."""
+
+    def __init__(self) -> None:
+        self.openers: dict[str, Callable[[], Any]] = {}
+
+    @overload
+    def __call__(self, function: F, /) -> F: ...
+    @overload
+    def __call__(self, /, *, name: str) -> Callable[[F], F]: ...
+
+    def __call__(self, function: Any = None, /, *, name: str | None = None) -> Any:
+        """Define a resource by a function that makes it: plain, async, or a generator that yields
+        it and cleans up afterwards."""
+
+        def define(opener: Callable[[], Any]) -> Callable[[], Any]:
+            named = str(name or getattr(opener, "__name__", ""))
+            if not named.isidentifier() or named.startswith("_"):
+                raise BadOption("name", f"{named!r} cannot be an attribute of ctx.resources")
+            if named in self.openers:
+                raise BadOption("name", f"there are two resources {named!r}")
+            if _required(opener):
+                raise BadOption("resource", f"{named!r} must be made without arguments")
+            self.openers[named] = opener
+            return opener
+
+        return define if function is None else define(function)
+
+
+class OpenResources:
+    """What is open in one worker. Handlers read it by attributes, so it has no methods: the engine
+    uses the functions below."""
+
+    def __init__(self, openers: Mapping[str, Callable[[], Any]]) -> None:
+        self._openers = openers
+        self._open: dict[str, Any] = {}
+        self._errors: dict[str, tuple[float, BaseException]] = {}
+        self._cleanups: list[tuple[str, Cleanup]] = []
+        self._opening: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._open[name]
+        except KeyError:
+            pass
+        if name in self._errors:
+            raise self._errors[name][1].with_traceback(None)
+        known = ", ".join(self._openers) or "none"
+        raise AttributeError(f"there is no resource {name!r} (there are: {known})")
+
+    def __dir__(self) -> list[str]:
+        return list(self._openers)
+
+    def _opened(self, _: asyncio.Task[None]) -> None:
+        self._opening = None
+
+    async def _open_all(self) -> None:
+        now = asyncio.get_running_loop().time
+        for name, opener in self._openers.items():
+            failed = self._errors.get(name)
+            if name in self._open or (failed is not None and now() < failed[0] + AGAIN):
+                continue
+            try:
+                value, cleanup = await _make(opener)
+            except Exception as error:  # noqa: BLE001 - foreign code: the error of who asks
+                log.warning("resource not opened", extra={"resource": name, "error": repr(error)})
+                self._errors[name] = (now(), error)
+                continue
+            self._errors.pop(name, None)
+            if cleanup is not None:
+                self._cleanups.append((name, cleanup))
+            self._open[name] = value
+
+
+def belong(resources: OpenResources, loop: asyncio.AbstractEventLoop) -> None:
+    """Open them on this loop."""
+    resources._loop = loop
+
+
+async def open_all(resources: OpenResources) -> None:
+    """Open what is not open. An attempt that is canceled does not break it off."""
+    if len(resources._open) == len(resources._openers):
+        return
+    if resources._opening is None:
+        resources._opening = asyncio.get_running_loop().create_task(resources._open_all())
+        resources._opening.add_done_callback(resources._opened)
+    await asyncio.shield(resources._opening)
+
+
+def open_all_in_thread(resources: OpenResources) -> None:
+    """The same, from a handler's thread."""
+    if len(resources._open) == len(resources._openers):
+        return
+    if resources._loop is None:
+        raise UsageError("Resources are opened by a worker.")
+    asyncio.run_coroutine_threadsafe(open_all(resources), resources._loop).result()
+
+
+async def close_all(resources: OpenResources) -> None:
+    """Close everything in reverse order; what fails keeps nothing else from closing."""
+    if resources._opening is not None:
+        await asyncio.wait([resources._opening])
+    while resources._cleanups:
+        name, cleanup = resources._cleanups.pop()
+        try:
+            await _finish(cleanup)
+        except Exception:
+            log.exception("resource not closed", extra={"resource": name})
+    resources._open.clear()
+
+
+async def _make(opener: Callable[[], Any]) -> tuple[Any, Cleanup | None]:
+    if inspect.isasyncgenfunction(opener):
+        stream = opener()
+        return await anext(stream), stream
+    if inspect.isgeneratorfunction(opener):
+        steps = opener()
+        # In a thread: it may block, and the loop has handlers to run.
+        return await asyncio.to_thread(_first, steps), steps
+    if inspect.iscoroutinefunction(opener):
+        return await opener(), None
+    return await asyncio.to_thread(opener), None
+
+
+def _first(steps: Generator[Any, None, None]) -> Any:
+    for value in steps:
+        return value
+    raise UsageError("A resource's generator must yield it, once.")
+
+
+async def _finish(cleanup: Cleanup) -> None:
+    if isinstance(cleanup, AsyncGenerator):
+        async for _ in cleanup:
+            raise UsageError("A resource's generator must yield once.")
+    else:
+        await asyncio.to_thread(_drain, cleanup)
+
+
+def _drain(steps: Generator[Any, None, None]) -> None:
+    for _ in steps:
+        raise UsageError("A resource's generator must yield once.")
+
+
+def _required(opener: Callable[[], Any]) -> bool:
+    parameters = inspect.signature(opener).parameters.values()
+    loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return any(p.default is p.empty and p.kind not in loose for p in parameters)

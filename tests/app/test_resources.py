@@ -1,0 +1,217 @@
+"""Resources and artifacts: what handlers find on their context."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.fixtures.apps import PATIENCE, within, working
+from windlass import BadOption, Context, Retry, SyncContext, Windlass
+from windlass.domain.artifact import Artifact
+from windlass.resources import AGAIN
+
+
+def define_all(app: Windlass, seen: list[str]) -> None:
+    @app.resource
+    def plain() -> str:
+        seen.append("open plain")
+        return "plain"
+
+    @app.resource
+    async def awaited() -> str:
+        seen.append("open awaited")
+        await asyncio.sleep(0)
+        return "awaited"
+
+    @app.resource
+    def steps() -> Iterator[str]:
+        seen.append("open steps")
+        yield "steps"
+        seen.append("close steps")
+
+    @app.resource(name="db")
+    async def stream() -> AsyncIterator[str]:
+        seen.append("open db")
+        yield "db"
+        seen.append("close db")
+
+
+async def test_handlers_share_what_a_worker_opens_once(app: Windlass) -> None:
+    seen: list[str] = []
+    define_all(app, seen)
+
+    @app.job
+    async def on_the_loop(ctx: Context) -> list[str]:
+        found = ctx.resources
+        return [found.plain, found.awaited, found.steps, found.db, ctx.resource("db")]
+
+    @app.job
+    def in_a_thread(ctx: SyncContext) -> list[str]:
+        found = ctx.resources
+        return [found.plain, found.awaited, found.steps, found.db, ctx.resource("db")]
+
+    async with working(app):
+        runs = [await job.aenqueue() for job in (in_a_thread, on_the_loop) for _ in range(5)]
+        for run in runs:
+            assert await app.aresult(run.id, timeout=PATIENCE) == [
+                "plain", "awaited", "steps", "db", "db",
+            ]  # fmt: skip
+        assert seen == ["open plain", "open awaited", "open steps", "open db"]
+    assert seen[4:] == ["close db", "close steps"]
+
+
+async def test_nothing_is_opened_for_handlers_without_a_context(app: Windlass) -> None:
+    seen: list[str] = []
+    define_all(app, seen)
+
+    @app.job
+    async def bare() -> None: ...
+
+    async with working(app):
+        run = await bare.aenqueue()
+        await app.aresult(run.id, timeout=PATIENCE)
+    assert seen == []
+
+
+async def test_what_cannot_be_opened_fails_who_asks_and_is_tried_again(app: Windlass) -> None:
+    tries: list[int] = []
+
+    @app.resource
+    async def db() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ConnectionError("the database is not there")
+        return "db"
+
+    @app.job(retry=Retry.fixed(AGAIN, jitter=0.0))
+    async def asks(ctx: Context) -> str:
+        found: str = ctx.resources.db
+        return found
+
+    @app.job
+    async def does_not(ctx: Context) -> str:
+        return "fine"
+
+    async with working(app):
+        run, other = await asks.aenqueue(), await does_not.aenqueue()
+        assert await app.aresult(other.id, timeout=PATIENCE) == "fine"
+        assert await app.aresult(run.id, timeout=PATIENCE) == "db"
+    first, _ = (await app.aget(run.id)).attempts
+    assert first.error is not None
+    assert (first.error.type, first.error.message) == (
+        "ConnectionError", "the database is not there",
+    )  # fmt: skip
+
+
+async def test_a_name_that_there_is_not(app: Windlass) -> None:
+    define_all(app, [])
+
+    @app.job(max_attempts=1)
+    async def asks(ctx: Context) -> None:
+        with pytest.raises(AttributeError, match=r"there is no resource 'bd' .*plain, awaited"):
+            _ = ctx.resources.bd
+        assert dir(ctx.resources) == ["awaited", "db", "plain", "steps"]
+
+    async with working(app):
+        run = await asks.aenqueue()
+        await app.aresult(run.id, timeout=PATIENCE)
+
+
+async def test_an_attempt_that_is_canceled_does_not_break_off_the_opening(app: Windlass) -> None:
+    go, begun = asyncio.Event(), asyncio.Event()
+    opened: list[int] = []
+
+    @app.resource
+    async def slow() -> str:
+        begun.set()
+        await go.wait()
+        opened.append(1)
+        return "slow"
+
+    @app.job
+    async def asks(ctx: Context) -> str:
+        found: str = ctx.resources.slow
+        return found
+
+    async with working(app):
+        first = await asks.aenqueue()
+        await within(begun)
+        second = await asks.aenqueue()
+        await app.acancel(first.id)
+        await asyncio.sleep(0.1)
+        go.set()
+        assert await app.aresult(second.id, timeout=PATIENCE) == "slow"
+    assert opened == [1]
+
+
+async def test_what_fails_to_close_keeps_nothing_else_from_closing(app: Windlass) -> None:
+    closed: list[str] = []
+
+    @app.resource
+    def first() -> Iterator[int]:
+        yield 1
+        closed.append("first")
+
+    @app.resource
+    async def second() -> AsyncIterator[int]:
+        yield 2
+        raise ValueError("no")
+
+    @app.resource
+    def third() -> Iterator[int]:
+        yield 3
+        yield 4
+
+    @app.job
+    def asks(ctx: SyncContext) -> str:
+        return threading.current_thread().name
+
+    async with working(app):
+        run = await asks.aenqueue()
+        await app.aresult(run.id, timeout=PATIENCE)
+    assert closed == ["first"]
+
+
+@pytest.mark.parametrize("name", ["a b", "_hidden", "1", "clash"])
+def test_names_that_cannot_be(app: Windlass, name: str) -> None:
+    app.resource(name="clash")(lambda: 1)
+    with pytest.raises(BadOption):
+        app.resource(name=name)(lambda: 1)
+
+
+def test_resources_take_no_arguments(app: Windlass) -> None:
+    def needs(url: str) -> str:
+        return url
+
+    opener: Any = needs
+    with pytest.raises(BadOption, match="without arguments"):
+        app.resource(opener)
+
+
+async def test_artifacts(app: Windlass) -> None:
+    made = Artifact(
+        id=app.sources.new_id(), name="a.txt", content_type="text/plain", size=1,
+        sha256="0" * 64, location="file:///a.txt",
+    )  # fmt: skip
+
+    @app.job
+    async def on_the_loop(ctx: Context) -> list[Any]:
+        found = await ctx.artifacts.get(made.id)
+        assert found is not None
+        return [found.name, await ctx.artifacts.delete(made.id), await ctx.artifacts.get(made.id)]
+
+    @app.job
+    def in_a_thread(ctx: SyncContext) -> list[Any]:
+        found = ctx.artifacts.get(made.id)
+        assert found is not None
+        return [found.name, ctx.artifacts.delete(made.id), ctx.artifacts.delete(made.id)]
+
+    async with working(app):
+        for job, last in ((on_the_loop, None), (in_a_thread, False)):
+            await app.store.arun(app.store.operations.artifacts.put(made))
+            run = await job.aenqueue()
+            assert await app.aresult(run.id, timeout=PATIENCE) == ["a.txt", True, last]
