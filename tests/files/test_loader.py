@@ -8,7 +8,9 @@ import pytest
 
 from tests.files.kit import GOOD, Folder, private_modules
 from windlass import Retry
+from windlass.domain.catchup import CatchUp
 from windlass.domain.job import Executor, JobSpec
+from windlass.domain.timetable import Overlap
 from windlass.files.definition import Plan
 from windlass.files.loader import JobFile
 
@@ -83,7 +85,7 @@ def test_defaults_of_a_scheduled_file(folder: Folder) -> None:
     item = folder.one(f'schedule = " 0 3 * * * "\n{GOOD}')
 
     assert plan_of(item) == Plan(
-        cron="0 3 * * *", timezone="local", overlap="skip", catch_up="skip"
+        cron="0 3 * * *", timezone="local", overlap=Overlap.SKIP, catch_up=CatchUp.skip()
     )
 
 
@@ -95,7 +97,7 @@ from windlass import Retry
 schedule = "*/5 * * * *"
 timezone = "Europe/Berlin"
 overlap = "queue"
-catch_up = "latest"
+catch_up = "all(max=24)"
 retry = Retry.linear("1s")
 timeout = "10m"
 queue = "reports"
@@ -111,7 +113,10 @@ async def run(ctx, day: int = 1, **rest): ...
     assert (spec.max_attempts, spec.priority) == (7, 5)
     assert spec.executor is Executor.ASYNC
     assert plan_of(item) == Plan(
-        cron="*/5 * * * *", timezone="Europe/Berlin", overlap="queue", catch_up="latest"
+        cron="*/5 * * * *",
+        timezone="Europe/Berlin",
+        overlap=Overlap.QUEUE,
+        catch_up=CatchUp.all(max=24),
     )
 
 

@@ -37,6 +37,9 @@ def test_files_and_code_are_one_registry(folder: Folder, app: Windlass) -> None:
     assert (bad.name, bad.version, bad.error) == ("bad", None, error)
     assert (coded.name, coded.file, coded.schedule) == ("coded", None, None)
     assert (daily.name, daily.schedule, daily.error) == ("reports.daily", "0 3 * * *", None)
+    assert {name: plan.cron for name, plan in app.jobs.plans().items()} == {
+        "reports.daily": "0 3 * * *"
+    }
     assert daily.file == folder.path.resolve() / "reports/daily.py"
 
 

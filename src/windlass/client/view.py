@@ -196,6 +196,7 @@ def as_dict(run: RunView) -> dict[str, Any]:
             "attempt": a.attempt,
             "outcome": a.outcome.value,
             "worker": a.worker,
+            "version": a.version,
             "started_at": _plain(a.started_at),
             "finished_at": _plain(a.finished_at),
             "error": None

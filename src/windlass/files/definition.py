@@ -16,10 +16,13 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Final
 
+from windlass.domain.catchup import CatchUp
 from windlass.domain.cron import cached_cron
 from windlass.domain.job import JobSpec, define_job
 from windlass.domain.policy import Retry
-from windlass.domain.zone import parse_zone
+from windlass.domain.schedule import parse_overlap
+from windlass.domain.timetable import Overlap
+from windlass.domain.zone import LOCAL, parse_zone
 from windlass.errors import BadArguments, BadDuration, BadOption, JobFileError
 from windlass.files.compiled import Compiled
 from windlass.files.source import Source
@@ -28,10 +31,8 @@ from windlass.files.version import Version
 MAX_ATTEMPTS: Final = 3
 RETRY: Final = Retry.fixed("5s", jitter=0.0)
 
-OVERLAPS: Final = ("allow", "skip", "queue", "cancel_running")
-CATCH_UPS: Final = ("skip", "latest", "all")
-
 _JOB = ("retry", "timeout", "queue", "max_attempts", "priority")
+_MEANT = (Retry, CatchUp, str, int, float)  # what may be imported as an option
 _PLAN = ("schedule", "timezone", "overlap", "catch_up")
 
 
@@ -40,9 +41,9 @@ class Plan:
     """When runs of a job file are made by themselves."""
 
     cron: str
-    timezone: str = "local"
-    overlap: str = "skip"
-    catch_up: str = "skip"
+    timezone: str
+    overlap: Overlap
+    catch_up: CatchUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,7 @@ def _options(module: ModuleType, compiled: Compiled) -> Mapping[str, Any]:
     found = {}
     for name in (*_JOB, *_PLAN):
         value = vars(module).get(name)
-        if name not in compiled.assigned and not isinstance(value, (Retry, str, int, float)):
+        if name not in compiled.assigned and not isinstance(value, _MEANT):
             continue
         if value is not None:
             found[name] = value
@@ -121,18 +122,21 @@ def _check_parameters(source: Source, spec: JobSpec, line: int) -> None:
 
 
 def _plan(options: Mapping[str, Any]) -> Plan | None:
-    for name, allowed in (("overlap", OVERLAPS), ("catch_up", CATCH_UPS)):
-        if name in options and options[name] not in allowed:
-            raise BadOption(name, f"{options[name]!r} is not one of {', '.join(allowed)}")
-    for name in ("schedule", "timezone"):
-        if name in options and not (isinstance(options[name], str) and options[name].strip()):
-            raise BadOption(name, f"{options[name]!r} is not text")
-    if "timezone" in options:
-        parse_zone(options["timezone"])
+    overlap = parse_overlap(options.get("overlap", Overlap.SKIP))
+    catch_up = CatchUp.parse(options.get("catch_up", CatchUp.skip()))
+    zone = options.get("timezone", LOCAL)
+    if "timezone" in options or "schedule" in options:
+        parse_zone(zone)
     if "schedule" not in options:
         return None
-    rest = {name: value for name, value in options.items() if name != "schedule"}
-    return Plan(cron=cached_cron(options["schedule"]).text, **rest)
+    cron = cached_cron(_text(options["schedule"])).text
+    return Plan(cron=cron, timezone=zone, overlap=overlap, catch_up=catch_up)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise BadOption("schedule", f"{value!r} is not an expression such as '0 3 * * *'")
+    return value
 
 
 def _line_of(run: Callable[..., Any]) -> int:

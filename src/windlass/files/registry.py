@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.client import Run
 from windlass.domain.job import JobSpec
 from windlass.errors import DuplicateJob, JobFileError, UnknownJob
+from windlass.files.definition import Plan
 from windlass.files.loader import NOTHING, JobFile, Loaded, load_folder
 from windlass.files.watch import Watcher
 from windlass.job import Job
@@ -114,6 +115,11 @@ class Jobs(Mapping[str, AnyJob]):
         found = [RegisteredJob(name=n, version=j.spec.version) for n, j in self._code.items()]
         found += [_registered(item) for item in self._loaded.files]
         return sorted(found, key=lambda job: (job.name, str(job.file)))
+
+    def plans(self) -> Mapping[str, Plan]:
+        """When the job files run by themselves, by the job's name."""
+        found = {item.name: item.definition for item in self._loaded.files}
+        return {name: d.plan for name, d in found.items() if d is not None and d.plan is not None}
 
     def shutdown(self) -> None:
         """Stop watching, and forget the job files: nothing of them starts any more.
