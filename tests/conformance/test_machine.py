@@ -298,7 +298,7 @@ def test_the_store_behaves_as_the_model_does(steer: Driver) -> None:
 @PATIENT
 @requires("in_process")
 def test_the_store_behaves_as_the_model_does_in_longer_lives(steer: Driver) -> None:
-    _live(steer, examples=20, steps=60)
+    _live(steer, examples=15, steps=50)
 
 
 @PATIENT

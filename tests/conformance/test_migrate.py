@@ -78,8 +78,8 @@ def test_migrating_again_changes_nothing(bare: Place) -> None:
 
 def test_processes_may_migrate_at_once(bare: Place) -> None:
     spawn = multiprocessing.get_context("spawn")
-    start, told = spawn.Barrier(3), spawn.Queue()
-    children = [spawn.Process(target=migrate, args=(bare, start, told)) for _ in range(3)]
+    start, told = spawn.Barrier(2), spawn.Queue()
+    children = [spawn.Process(target=migrate, args=(bare, start, told)) for _ in range(2)]
     for child in children:
         child.start()
 
