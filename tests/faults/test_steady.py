@@ -86,7 +86,7 @@ def test_an_idle_worker_makes_two_round_trips_a_second_at_most_on_postgres(
     postgres_stage: Stage, proxy: Proxy, fleet: Fleet
 ) -> None:
     fleet.ready_worker(url=through(proxy, postgres_stage.url), settings=DEFAULTS)
-    rest(0.5)  # its first claims, and LISTEN
+    rest(2.0)  # its first claims, and LISTEN
     before = proxy.round_trips
     rest(WINDOW)
 
