@@ -140,5 +140,5 @@ async def test_dead_letters_can_be_discarded_or_retried(app: Windlass, zoo: Any)
     assert ids(app.list(dead=True)) == [exhausted.id]
     assert app.client.discard([fatal.id]) == 0
     assert ids(app.list(status="failed")) == [exhausted.id, fatal.id]  # still failed
-    await exhausted.aretry()
+    await exhausted.aretry(max_attempts=2)  # it fails again, and waits: not dead either way
     assert app.list(dead=True) == []

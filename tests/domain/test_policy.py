@@ -156,12 +156,13 @@ def test_custom_rule_that_raises_falls_back() -> None:
     assert delays(Retry.custom(lambda n, e: 1 / 0, jitter=0), range(1, 5)) == [1, 2, 4, 8]
 
 
-def test_custom_rule_does_not_swallow_an_interrupt() -> None:
-    def rule(failures: int, error: BaseException) -> float:
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_custom_rule_that_wants_to_end_the_program_does_not(error: type[BaseException]) -> None:
+    def rule(failures: int, seen: BaseException) -> float:
+        raise error
 
-    with pytest.raises(KeyboardInterrupt):
-        Retry.custom(rule).delay_for(1, BOOM, 0.0)
+    # It is asked while an attempt is concluded: the outcome must be recorded all the same.
+    assert Retry.custom(rule).delay_for(1, BOOM, 0.0) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -409,7 +409,7 @@ class Worker:
                 renew()
 
         while True:
-            poll = self._options.poll * 1.25 * self._roster.open_lanes
+            poll = self._options.poll * 1.5 * self._roster.open_lanes
             if await wakeups.wait(poll):
                 look()
                 self._loop.call_later(_LOOK_AGAIN, look)
