@@ -221,7 +221,7 @@ def test_sessions_that_are_ended_by_the_server_cost_nothing(
     client = fleet.client(ms=30)
     fleet.await_workers(*squad)
     with psycopg.connect(stage.url, autocommit=True) as nemesis:
-        for _ in range(30):
+        for _ in range(20):
             nemesis.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = current_database() and pid <> pg_backend_pid()"
@@ -250,7 +250,7 @@ def test_replies_that_are_lost_after_the_commit_cost_nothing(
     worker = fleet.worker(url=through(proxy, stage.url))
     fleet.await_workers(worker)
     acked = []
-    for _ in range(4):
+    for _ in range(3):
         acked += [run.id for run in stage.load(10)]
         rules.append(proxy.expect(Fault.LOSE_REPLY, "windlass.cycle"))
         eventually(lambda: rules[-1].times == 0, what="a claim or an end lost its reply")

@@ -20,7 +20,7 @@ from windlass.store.sqlite.store import SqliteStore
 T = TypeVar("T")
 
 DEFAULTS: Mapping[str, Any] = {"lease": "30s", "renew": "10s", "sweep": "5s", "poll": "1s"}
-WINDOW = 4.0
+WINDOW = 3.0
 # Two a second; the edges of the window may each cut off a little less than one beat.
 MOST = 2 * WINDOW + 2
 

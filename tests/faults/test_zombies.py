@@ -130,7 +130,7 @@ def test_a_worker_that_is_stopped_at_any_instant_leaves_one_end_to_each_run(
     sqlite_stage: Stage, fleet: Fleet
 ) -> None:
     """F06: many short stops under load, wherever the writer thread happens to be."""
-    stop_and_go(sqlite_stage, fleet, runs=200, stops=20)
+    stop_and_go(sqlite_stage, fleet, runs=200, stops=12)
 
 
 @pytest.mark.long
