@@ -118,6 +118,10 @@ class Stage:
         """Wait until every run has ended."""
         eventually(lambda: self.live() == 0, within=within, what="every run has ended")
 
+    def writable(self) -> bool:
+        """Whether nobody holds the lock of the whole database, which only SQLite has."""
+        return not isinstance(self.place, SqlitePlace) or unlocked(self.place.path)
+
     def workers(self, pid: int) -> list[Row]:
         """The workers that are registered from a process."""
         return self.rows("workers", pid=pid)
@@ -179,6 +183,19 @@ def integrity(path: Path) -> list[str]:
         connection.close()
 
 
+def unlocked(path: Path) -> bool:
+    """Whether SQLite's write lock is free at this moment."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.execute("begin immediate")
+        connection.execute("rollback")
+    except apsw.BusyError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
 class Process:
     """A process of a test, and what was done to it."""
 
@@ -204,6 +221,7 @@ class Process:
     def stop(self) -> None:
         """Stop it where it stands: it becomes a zombie in the queue's sense."""
         self.signal(signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)  # all of its threads stand still
 
     def go_on(self) -> float:
         """Let it go on; returns when, by the monotonic clock."""

@@ -6,7 +6,18 @@ import time
 
 import pytest
 
-from tests.faults.harness import LEASE, RENEW, SLACK, SWEEP, Fleet, Stage, eventually, rest, through
+from tests.faults.harness import (
+    LEASE,
+    RENEW,
+    SLACK,
+    SWEEP,
+    Fleet,
+    Process,
+    Stage,
+    eventually,
+    rest,
+    through,
+)
 from tests.faults.proxy import Fault, Proxy
 from windlass.domain.outcome import Outcome
 
@@ -19,7 +30,7 @@ def test_a_worker_that_wakes_up_after_its_lease_can_record_nothing(
     (old,) = stage.workers(sleeper.pid)
     zombie, patient, held = (stage.app.enqueue(job).id for job in ("zombie", "patient", "hold"))
     stage.await_start(zombie, patient, held)
-    sleeper.stop()
+    stop_between_writes(stage, sleeper)
     stopped = time.monotonic()
     heir = fleet.worker()
     stage.await_start(zombie, patient, held, attempt=2)
@@ -50,6 +61,15 @@ def test_a_worker_that_wakes_up_after_its_lease_can_record_nothing(
     assert attempt["worker"] != old["id"]
     assert stage.witness.lines("effects")[-1].pid == sleeper.pid
     stage.check(acked=[later.id])
+
+
+def stop_between_writes(stage: Stage, worker: Process) -> None:
+    """Stop a worker, but not with the lock in its hands: then nobody could take its runs."""
+    worker.stop()
+    while not stage.writable():
+        worker.go_on()
+        rest(0.01)
+        worker.stop()
 
 
 def test_an_end_that_arrives_after_its_lease_is_refused(
