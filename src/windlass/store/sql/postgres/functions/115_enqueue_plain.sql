@@ -1,5 +1,5 @@
 -- Enqueue a batch of runs without options (no key, delay, tags, expiry), by parallel arrays: the
--- same as windlass.enqueue_many at half the cost. All or none. Returns as that does.
+-- same as windlass.enqueue_many without the reading of JSON. All or none. Returns as that does.
 create or replace function windlass.enqueue_plain(
   p_tenants text[], p_ids uuid[], p_jobs text[], p_versions text[], p_queues text[],
   p_priorities integer[], p_inputs json[]

@@ -1,5 +1,5 @@
 -- Record successes, the usual end, by parallel arrays: the same as windlass.finish with
--- outcome 'succeeded', at a third of the cost. p_results may be null (no run has a result).
+-- outcome 'succeeded', without the reading of JSON. p_results may be null (no run has a result).
 -- Returns the items whose lease was not held under that token.
 create or replace function windlass.succeed(
   p_tenants text[], p_ids uuid[], p_tokens bigint[], p_results json[] default null
