@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, opened, reached, stopped, within, working
+from tests.fixtures.apps import PATIENCE, opened, reached, reap, stopped, within, working
 from windlass import (
     AttemptOutcome,
     Context,
     EventType,
-    Run,
     Status,
     StoreError,
     StoreUnavailable,
@@ -26,10 +24,7 @@ from windlass import (
 )
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Finish, Want
-from windlass.sources import Sources
 from windlass.store.interface import Call
-
-HOUR = timedelta(hours=1)
 
 
 class Deaf:
@@ -45,22 +40,6 @@ class Deaf:
 
 async def deaf() -> Deaf:
     return Deaf()
-
-
-async def reap(app: Windlass, url: str, run: Run, max_crashes: int = 3) -> None:
-    """Do what another worker's reaper would do in an hour, had nobody renewed."""
-    held = await reached(app, run.id, Status.RUNNING)
-    later = Sources.manual(start=app.sources.now() + HOUR)
-    async with opened(url, sources=later) as other:
-        sweep = other.store.operations.sweep(
-            dispatch=False, expire=False, reap=True, max_crashes=max_crashes, limit=100, grace=0
-        )
-        async with asyncio.timeout(PATIENCE):
-            while True:  # a worker whose row is locked at the moment is passed over
-                await other.store.arun(sweep)
-                found = await app.aget(run.id)
-                if found.status is not Status.RUNNING or found.record.token != held.record.token:
-                    return
 
 
 async def test_reaped_worker_is_reborn_and_goes_on(app: Windlass, url: str) -> None:

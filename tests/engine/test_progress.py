@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, opened, within, working
+from tests.fixtures.apps import PATIENCE, reap, within, working
 from windlass import BadOption, Context, LeaseLost, SyncContext, Windlass
-from windlass.sources import Sources
 
 
 async def test_latest_counts(app: Windlass) -> None:
@@ -110,12 +108,7 @@ async def test_who_lost_the_lease_can_tell_nothing(app: Windlass, url: str) -> N
     run = await work.aenqueue()
     async with working(app):
         await within(started)
-        later = Sources.manual(start=app.sources.now() + timedelta(hours=1))
-        async with opened(url, sources=later) as reaper:
-            sweep = reaper.store.operations.sweep(
-                dispatch=False, expire=False, reap=True, max_crashes=3, limit=10, grace=0
-            )
-            assert (await reaper.store.arun(sweep)).reaped == 1
+        await reap(app, url, run)
         go.set()
         await within(told)
         assert await app.aresult(run.id, timeout=10) == "second"
