@@ -23,7 +23,7 @@ from windlass.domain.run import CycleReply, Mark, Want
 from windlass.engine.holdings import Holding
 
 BATCH = 500
-_AHEAD_SECONDS = 0.05
+_AHEAD_SECONDS = 0.1
 _AHEAD_LEAST = 16
 _HEAD_EVERY = 0.25
 _FULL_EVERY = 1.0
@@ -72,7 +72,7 @@ class Lane:
     def room(self, now: float) -> int:
         """How many runs may be claimed now."""
         ahead = self._tempo.rate(now) * _AHEAD_SECONDS
-        ahead = min(int(ahead), 2 * BATCH) if ahead >= _AHEAD_LEAST else 0
+        ahead = min(int(ahead), 3 * BATCH) if ahead >= _AHEAD_LEAST else 0
         free = self.seats + ahead - self.running - len(self.waiting) - self.asked
         return max(0, min(free, BATCH))
 
