@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         ResultTimeout,
         RunFailed,
         RunNotFound,
+        ScheduleBusy,
+        ScheduleNotFound,
         SchemaMismatch,
         StoreError,
         StoreFull,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         WindlassError,
     )
     from windlass.job import Job
+    from windlass.schedules import Schedule
 
 __all__ = [
     "AttemptOutcome",
@@ -74,6 +77,9 @@ __all__ = [
     "Run",
     "RunFailed",
     "RunNotFound",
+    "Schedule",
+    "ScheduleBusy",
+    "ScheduleNotFound",
     "SchemaMismatch",
     "Snooze",
     "Status",
@@ -102,10 +108,11 @@ _HOMES = {
     "windlass.errors": """
         BadArguments BadDuration BadOption BadPayload ConflictError DuplicateJob IllegalTransition
         JobFileError KeyConflict LeaseLost NotFound PayloadTooLarge ResultTimeout RunFailed
-        RunNotFound SchemaMismatch StoreError StoreFull StoreUnavailable UnknownJob UsageError
-        WindlassError
+        RunNotFound ScheduleBusy ScheduleNotFound SchemaMismatch StoreError StoreFull
+        StoreUnavailable UnknownJob UsageError WindlassError
     """,
     "windlass.job": "Job",
+    "windlass.schedules": "Schedule",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -3,24 +3,26 @@
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
-from windlass import codec
-from windlass.client import Client, Request, Run, Using
+from windlass.client import Client, Request, Run
 from windlass.client.client import ListOptions
 from windlass.client.requests import UsingOptions
 from windlass.config import Settings
 from windlass.context import Context, SyncContext
-from windlass.domain.job import JobOptions, define_job, is_name
-from windlass.domain.run import JobRow
-from windlass.domain.signature import check_parameters
+from windlass.domain.job import JobOptions, define_job
 from windlass.duration import Duration, parse_duration
 from windlass.engine.options import WorkerOptions
 from windlass.engine.sweeper import RESEND_AFTER
 from windlass.engine.worker import Worker
-from windlass.errors import BadArguments, UnknownJob, UsageError
+from windlass.errors import UsageError
 from windlass.files.registry import Jobs
 from windlass.job import Job
+from windlass.requester import Requester
 from windlass.resources import OpenResources, Resources
+from windlass.schedules import Schedules
+from windlass.schedules.declared import Declared
+from windlass.schedules.wanted import ScheduleTerms
 from windlass.sources import Sources
+from windlass.store.flow import arun_flow, run_flow
 from windlass.store.interface import Store
 from windlass.store.open import open_store
 from windlass.transport.interface import Transport
@@ -85,6 +87,8 @@ class Windlass:
         self.store: Store = open_store(self.settings, self.sources)
         self.client = Client(self.store, self.sources, self.transport, tenant=self.settings.tenant)
         self.jobs = Jobs(self)
+        self._requester = Requester(self.settings, self.store, self.jobs)
+        self.schedules = Schedules(self, self._requester)
         self.resource = Resources()
 
     # -- jobs -------------------------------------------------------------------------------
@@ -118,6 +122,23 @@ class Windlass:
 
     # -- runs -------------------------------------------------------------------------------
 
+    def schedule(
+        self,
+        job: str | Job[Any, Any, Any],
+        *,
+        key: str | None = None,
+        input: Mapping[str, Any] | None = None,
+        **terms: Unpack[ScheduleTerms],
+    ) -> Declared:
+        """Declare that runs of a job are made by themselves; stored when a worker starts.
+
+        `once=`, `interval=` or `cron=` (with `timezone=`), bounded by start, end and max_runs;
+        `spread`, `catch_up` and `overlap` say how. A job has as many as it likes, each under a
+        key of its own; the first may do without, its key is the job's name. To make schedules at
+        run time, see `app.schedules`.
+        """
+        return self.schedules.declare(job, key=key, input=input, **terms)
+
     def enqueue(
         self,
         job: str,
@@ -125,10 +146,7 @@ class Windlass:
         **options: Unpack[UsingOptions],
     ) -> Run:
         """Enqueue by name; the handler need not be in this process."""
-        request = self._own_request(job, input, options)
-        if request is None:
-            row = self.store.run(self.store.operations.get_job(self.settings.tenant, job))
-            request = self._stored_request(job, row, input, options)
+        request = run_flow(self.store, self._requester.asked(job, input, **options))
         return self.client.enqueue([request])[0]
 
     async def aenqueue(
@@ -138,10 +156,7 @@ class Windlass:
         **options: Unpack[UsingOptions],
     ) -> Run:
         """As `enqueue`, in async code."""
-        request = self._own_request(job, input, options)
-        if request is None:
-            call = self.store.operations.get_job(self.settings.tenant, job)
-            request = self._stored_request(job, await self.store.arun(call), input, options)
+        request = await arun_flow(self.store, self._requester.asked(job, input, **options))
         return (await self.client.aenqueue([request]))[0]
 
     def enqueue_many(self, requests: Iterable[Request]) -> Sequence[Run]:
@@ -232,6 +247,7 @@ class Windlass:
             transport=self.transport,
             expecting=self.jobs.folder is not None,
             resources=OpenResources(self.resource.openers),
+            announce=self.schedules.announce,
         )
         self.jobs.served_by(worker)
         return worker
@@ -247,51 +263,6 @@ class Windlass:
     async def aclose(self) -> None:
         """Close everything."""
         await self.store.aclose()
-
-    # -- inside -----------------------------------------------------------------------------
-
-    def _own_request(
-        self, job: str, input: Mapping[str, Any] | None, options: UsingOptions
-    ) -> Request | None:
-        if not is_name(job):
-            raise UnknownJob(str(job)[:100])  # the stores need not be asked
-        known = self.jobs.get(job)
-        if known is None:
-            return None
-        return known.using(**options).request(**_arguments(job, input))
-
-    def _stored_request(
-        self,
-        job: str,
-        row: JobRow | None,
-        input: Mapping[str, Any] | None,
-        options: UsingOptions,
-    ) -> Request:
-        """For a job that other code defines: its row knows the queue and the arguments."""
-        if row is None:
-            raise UnknownJob(job, sorted(self.jobs))
-        default = codec.decode(row.default_input)
-        arguments = default if input is None and default else _arguments(job, input)
-        if row.parameters is not None:
-            check_parameters(row.parameters, arguments, job)
-        limit = self.settings.payload_limit
-        return Request(
-            job=job,
-            queue=row.queue,
-            priority=row.priority,
-            input=codec.encode(arguments, what=f"input of job {job!r}", limit=limit),
-            using=Using().with_(**options),
-            job_version=row.version,
-        )
-
-
-def _arguments(job: str, input: Mapping[str, Any] | None) -> dict[str, Any]:
-    if input is None:
-        return {}
-    names: Any = input  # callers without a type checker pass anything
-    if not isinstance(names, Mapping) or not all(isinstance(name, str) for name in names):
-        raise BadArguments(job, "takes its arguments by name, as a dict")
-    return dict(input)
 
 
 def _checked(requests: Iterable[Request]) -> Sequence[Request]:

@@ -1,6 +1,7 @@
 """What a handler sees of its run: `Context` in async handlers, `SyncContext` in threads."""
 
 import logging
+from datetime import datetime
 from typing import Any, Protocol
 
 from windlass.domain.artifact import Artifact
@@ -98,6 +99,14 @@ class _BaseContext:
     def queue(self) -> str:
         """The queue it was claimed from."""
         return self._claimed.queue
+
+    @property
+    def slot(self) -> datetime | None:
+        """The instant of its schedule that it was made for, in UTC; None for other runs.
+
+        The same in every attempt, however late the run is: "the day that this report is about".
+        """
+        return self._claimed.slot
 
     @property
     def attempt(self) -> int:

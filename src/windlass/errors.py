@@ -13,9 +13,11 @@
     ├── ConflictError               conflict            right call, wrong moment
     │   ├── IllegalTransition       illegal_transition
     │   ├── KeyConflict             key_conflict
+    │   ├── ScheduleBusy            schedule_busy
     │   └── LeaseLost               lease_lost
     ├── NotFound                    not_found
-    │   └── RunNotFound             run_not_found
+    │   ├── RunNotFound             run_not_found
+    │   └── ScheduleNotFound        schedule_not_found
     ├── StoreError                  store               the database's trouble
     │   ├── StoreUnavailable        store_unavailable   (retryable)
     │   ├── StoreFull               store_full
@@ -225,6 +227,20 @@ class KeyConflict(ConflictError):
         return f"Key {self.key!r} of job {self.job!r} belongs to run {self.run} with other input."
 
 
+class ScheduleBusy(ConflictError):
+    """A schedule cannot do what was asked at this moment."""
+
+    code = "schedule_busy"
+
+    def __init__(self, schedule: str, why: str) -> None:
+        super().__init__(schedule, why)
+        self.schedule = schedule
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"Schedule {self.schedule} makes no run now: {self.why}."
+
+
 class LeaseLost(ConflictError):
     """The worker no longer holds the run; nothing was recorded."""
 
@@ -256,6 +272,22 @@ class RunNotFound(NotFound):
 
     def __str__(self) -> str:
         return f"There is no run {self.run}: it was deleted, or is of another tenant or store."
+
+
+class ScheduleNotFound(NotFound):
+    """No such schedule: never made, deleted, or another tenant's."""
+
+    code = "schedule_not_found"
+
+    def __init__(self, schedule: str) -> None:
+        super().__init__(schedule)
+        self.schedule = schedule
+
+    def __str__(self) -> str:
+        return (
+            f"There is no schedule {self.schedule}, neither by key nor by id: "
+            "`windlass schedules list` shows those there are."
+        )
 
 
 class StoreError(WindlassError):

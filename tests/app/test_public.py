@@ -13,7 +13,7 @@ NAMES = [
     "ConflictError", "Context", "DuplicateJob", "EventType", "Fail", "Failure", "Fatal",
     "IllegalTransition", "Job", "JobFileError", "KeyConflict", "LeaseLost", "NotFound",
     "PayloadTooLarge", "Request", "ResultTimeout", "Retry", "RetryAfter", "Run", "RunFailed",
-    "RunNotFound",
+    "RunNotFound", "Schedule", "ScheduleBusy", "ScheduleNotFound",
     "SchemaMismatch", "Snooze", "Status", "StoreError", "StoreFull", "StoreUnavailable",
     "SyncContext", "UnknownJob", "UsageError", "Windlass", "WindlassError", "Worker",
     "WorkerOptions",
@@ -22,7 +22,8 @@ NAMES = [
 VERBS = [
     "aclose", "acancel", "aenqueue", "aenqueue_many", "aget", "alist", "aresult", "aretry",
     "cancel", "client", "close", "enqueue", "enqueue_many", "get", "job", "jobs", "list",
-    "migrate", "resource", "result", "retry", "settings", "sources", "store", "transport", "worker",
+    "migrate", "resource", "result", "retry", "schedule", "schedules", "settings", "sources",
+    "store", "transport", "worker",
 ]  # fmt: skip
 
 

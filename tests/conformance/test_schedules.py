@@ -49,6 +49,7 @@ def test_every_operation_works(desk: Desk) -> None:
     assert call(ops.get(by_key("k"))) == row
     assert call(ops.list(ScheduleFilter())) == [row]
     assert call(ops.due(10)).rows == (row,)
+    assert call(ops.coming(None, 10)).rows == (row,)
     (fired,) = call(ops.fire([desk.decide(row, 2)])).results
     (made,) = fired.fired
     desk.drive.cancel(RunRef("default", made.run))

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from windlass.domain.job import (
+    DEFAULT_QUEUE,
     check_max_attempts,
     check_name,
     check_priority,
@@ -84,6 +85,11 @@ class Request:
     input: bytes
     using: Using
     job_version: str | None = None
+
+    @classmethod
+    def of_nothing(cls, job: str) -> "Request":
+        """One of a job of which nothing is known yet."""
+        return cls(job=job, queue=DEFAULT_QUEUE, priority=0, input=b"{}", using=Using())
 
     def new_run(self, run: str, tenant: str, trace: str | None = None) -> NewRun:
         """The request as the store takes it, under an id of its own."""

@@ -129,6 +129,16 @@ class RunView:
         return _utc(self._record.scheduled_for)
 
     @property
+    def schedule(self) -> str | None:
+        """The id of the schedule that made it."""
+        return self._record.schedule
+
+    @property
+    def slot(self) -> datetime | None:
+        """The instant of its schedule that it was made for."""
+        return None if self._record.slot is None else _utc(self._record.slot)
+
+    @property
     def due_at(self) -> datetime | None:
         """While it is scheduled: when it will be queued."""
         return None if self._record.due_at is None else _utc(self._record.due_at)
@@ -181,7 +191,8 @@ class RunView:
 _SHOWN = (
     *("id", "tenant", "job", "queue", "status", "priority", "attempt", "failures"),
     *("crash_count", "key", "tags", "input", "result", "failure", "reason", "progress"),
-    *("progress_message", "created_at", "scheduled_for", "due_at", "expires_at"),
+    *("progress_message", "created_at", "schedule", "slot", "scheduled_for"),
+    *("due_at", "expires_at"),
     *("started_at", "finished_at", "updated_at", "worker"),
 )
 

@@ -147,6 +147,13 @@ class DueReply(msgspec.Struct, frozen=True, kw_only=True):
     waiting: bool = False  # there are slots for ``release_waiting``, now or later
 
 
+class ComingReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of schedules that have a slot to come."""
+
+    now: datetime
+    rows: tuple[ScheduleRow, ...] = ()
+
+
 class FiredRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that a slot has made."""
 

@@ -6,7 +6,7 @@ goes on as it began. The store hears of it afterwards, and until it has.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.domain.job import Executor, JobSpec
 from windlass.domain.run import JobRow
@@ -54,13 +54,16 @@ class Roster:
             lane.seats = self._seats[executor] if lane.jobs else 0
         self._changed.set()
 
-    async def keep_told(self, store: Store, worker: Callable[[], str]) -> None:
-        """Tell the store of each change; where it is not there, later."""
+    async def keep_told(
+        self, store: Store, worker: Callable[[], str], told: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Tell the store of each change; where it is not there, later. Then say that it is told."""
         while True:
             await self._changed.wait()
             self._changed.clear()
             try:
                 await store.arun(store.operations.sync_jobs(self.rows(), worker()))
+                await told()
             except StoreUnavailable:
                 self._changed.set()
                 await asyncio.sleep(self._options.poll)

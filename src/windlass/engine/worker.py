@@ -5,7 +5,7 @@ One process, one event loop. Parts, each with a reason of its own:
     Holdings  what is leased to us                  Pump     finishes out, claims in
     Lanes     seats per executor                    Seats    attempts, started and stopped
     Renewal   the heartbeat, in its own thread      Sweeper  dispatcher, expiry, reaper
-    Roster    the jobs it runs, which may change
+    Roster    the jobs it runs, which may change    Scheduler  slots of schedules into runs
 
 Stopping: nothing is claimed any more, runs that have not started are given back, running ones
 get `drain` seconds; then they are canceled and given back, recorded as interrupted and counted
@@ -20,7 +20,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 
 from windlass.domain.job import JobSpec
@@ -33,11 +33,13 @@ from windlass.domain.run import (
     WorkerInfo,
 )
 from windlass.engine.attempt import Runner
+from windlass.engine.feeds import receive, watch
 from windlass.engine.holdings import Holdings
 from windlass.engine.options import WorkerOptions
 from windlass.engine.pump import Pump
 from windlass.engine.renewal import Renewal
 from windlass.engine.roster import Roster
+from windlass.engine.scheduler import Scheduler
 from windlass.engine.seats import Seats
 from windlass.engine.seldom import Seldom
 from windlass.engine.sweeper import Sweeper
@@ -46,15 +48,15 @@ from windlass.errors import StoreUnavailable, UsageError
 from windlass.resources import OpenResources, belong, close_all
 from windlass.sources import Sources
 from windlass.store.interface import Store, Wakeups
-from windlass.transport.interface import Transport, decode_message, encode_message
+from windlass.transport.interface import Transport, encode_message
 from windlass.transport.store import StoreTransport
 
 log = logging.getLogger(__name__)
 
 _SWEEP_AGAIN = 0.25
+_PLAN_AGAIN = 1.0
 _LAST_WORDS = 4.0  # after a grace of 25 s there is not much left of the 30 s that most give
 _RENEW_AGAIN = 0.5
-_LOOK_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found by a second look
 
 
 class Worker:
@@ -70,7 +72,10 @@ class Worker:
         transport: Transport | None = None,
         expecting: bool = False,
         resources: OpenResources | None = None,
+        announce: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`announce` tells the store what belongs to the jobs, such as their schedules; it is
+        called whenever the store has heard of them."""
         if not jobs and not expecting:
             raise UsageError("A worker needs at least one job: none is registered.")
         self._store = store
@@ -105,6 +110,10 @@ class Worker:
             resend_after=options.resend_after,
             moved=lambda _: self._hunger(),
         )
+        self._scheduler = Scheduler(
+            store, sources, self._transport, poll=options.poll, fired=self._hunger
+        )
+        self._announce_jobs = announce
         self._renewal: Renewal | None = None
         self.started = asyncio.Event()  # it is registered and its jobs are known to the store
         self._stopping = asyncio.Event()
@@ -143,15 +152,17 @@ class Worker:
         if not await self._registered():
             return
         wakeups = await self._store.listen()
-        feeds = [asyncio.create_task(self._watch(wakeups), name="windlass-watch")]
+        hints = watch(wakeups, self._looks(), self._poll_every, self._hunger)
+        feeds = [asyncio.create_task(hints, name="windlass-watch")]
         if not self._transport.pulls:
             feeds.append(asyncio.create_task(self._receive(), name="windlass-receive"))
-        telling = self._roster.keep_told(self._store, lambda: self.id)
+        telling = self._roster.keep_told(self._store, lambda: self.id, self._jobs_told)
         feeds.append(asyncio.create_task(telling, name="windlass-roster"))
         for feed in feeds:
             feed.add_done_callback(self._ended)
         if self._options.services:
             self._sweeper.start()
+            self._scheduler.start()
         self._announce()
         self.started.set()
         try:
@@ -228,6 +239,7 @@ class Worker:
             try:
                 # So that processes without this code can enqueue by name.
                 await self._store.arun(operations.sync_jobs(rows))
+                await self._jobs_told()
                 await self._store.arun(operations.register(info, self._options.lease))
                 break
             except StoreUnavailable as error:
@@ -245,6 +257,11 @@ class Worker:
         )
         self._renewal.start()
         self._hunger()
+
+    async def _jobs_told(self) -> None:
+        if self._announce_jobs is not None:
+            await self._announce_jobs()
+            self._scheduler.wake()
 
     def _announce(self) -> None:
         queues = self._options.queues
@@ -268,6 +285,7 @@ class Worker:
             feeds = [*feeds, self._rebirth]
         await asyncio.gather(*feeds, return_exceptions=True)
         await self._sweeper.stop()
+        await self._scheduler.stop()
         await wakeups.close()
         await self._transport.close()
         try:
@@ -393,46 +411,36 @@ class Worker:
         if self._transport.pulls:
             self._pump.hunger()
 
-    # -- feeds ----------------------------------------------------------------------------
+    def _looks(self) -> Sequence[Callable[[], None]]:
+        """What a wake-up may mean, and how often each is worth a look."""
+        loop = self._loop
+        return (
+            self._hunger,
+            Seldom(loop, _SWEEP_AGAIN, self._sweeper.wake),  # a run for later, but soon
+            Seldom(loop, _PLAN_AGAIN, self._scheduler.wake),  # a schedule was made or changed
+            Seldom(loop, _RENEW_AGAIN, self._ask_for_orders),  # one of our runs was canceled
+        )
 
-    async def _watch(self, wakeups: Wakeups) -> None:
-        """Hints and, in their absence, polling."""
-        # Perhaps what was enqueued is for later, but sooner than the next sweep.
-        sweep = Seldom(self._loop, _SWEEP_AGAIN, self._sweeper.wake)
-        # Perhaps one of our runs was canceled.
-        renew = Seldom(self._loop, _RENEW_AGAIN, self._overdue)
+    def _ask_for_orders(self) -> None:
+        if self.busy:
+            self._overdue()
 
-        def look() -> None:
-            self._hunger()
-            sweep()
-            if self.busy:
-                renew()
+    def _poll_every(self) -> float:
+        return self._options.poll * 1.5 * self._roster.open_lanes
 
-        while True:
-            poll = self._options.poll * 1.5 * self._roster.open_lanes
-            if await wakeups.wait(poll):
-                look()
-                self._loop.call_later(_LOOK_AGAIN, look)
-            else:
-                self._hunger()
+    def _room(self) -> int:
+        """How many runs a transport may bring now."""
+        if not self._may_claim():
+            return 0
+        now = self._loop.time()
+        return sum(lane.room(now) for lane in self._lanes.values())
 
     async def _receive(self) -> None:
-        """Run ids from the transport, as many as there are seats."""
-        while True:
-            now = self._loop.time()
-            room = sum(lane.room(now) for lane in self._lanes.values())
-            if room == 0 or not self._may_claim():
-                self._changed.clear()
-                try:
-                    async with asyncio.timeout(0.05):
-                        await self._changed.wait()
-                except TimeoutError:
-                    continue
-                continue
-            messages = await self._transport.receive(room)
-            runs = tuple(run for run in map(decode_message, messages) if run is not None)
-            if runs:
-                self._pump.deliver(runs)
+        async def change() -> None:
+            self._changed.clear()
+            await self._changed.wait()
+
+        await receive(self._transport, self._room, change, self._pump.deliver)
 
     def _call_soon(self, callback: Callable[[], None]) -> None:
         """From another thread; a loop that has closed has nothing to hear any more."""

@@ -54,6 +54,7 @@ class Jobs(Mapping[str, AnyJob]):
         self._all: Mapping[str, AnyJob] = {}
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
         self._watcher: Watcher | None = None
+        self.withdrawn: set[str] = set()  # jobs whose files had a schedule, until they were edited
 
     def __getitem__(self, name: str) -> AnyJob:
         return self._all[name]
@@ -107,7 +108,10 @@ class Jobs(Mapping[str, AnyJob]):
         with self._lock:
             if self._folder is not None:
                 taken = {name: _place(job.spec) for name, job in self._code.items()}
-                self._settle(load_folder(self._folder, taken, self._loaded))
+                before = self.plans().keys()
+                loaded = load_folder(self._folder, taken, self._loaded)
+                self.withdrawn |= before - _plans(loaded).keys()
+                self._settle(loaded)
             return [item.error for item in self._loaded.files if item.error is not None]
 
     def list(self) -> Sequence[RegisteredJob]:
@@ -118,8 +122,7 @@ class Jobs(Mapping[str, AnyJob]):
 
     def plans(self) -> Mapping[str, Plan]:
         """When the job files run by themselves, by the job's name."""
-        found = {item.name: item.definition for item in self._loaded.files}
-        return {name: d.plan for name, d in found.items() if d is not None and d.plan is not None}
+        return _plans(self._loaded)
 
     def shutdown(self) -> None:
         """Stop watching, and forget the job files: nothing of them starts any more.
@@ -194,6 +197,11 @@ class Jobs(Mapping[str, AnyJob]):
             _report(before, loaded)
         for worker in list(self._workers):
             worker.adopt(self.specs())
+
+
+def _plans(loaded: Loaded) -> Mapping[str, Plan]:
+    found = {item.name: item.definition for item in loaded.files}
+    return {name: d.plan for name, d in found.items() if d is not None and d.plan is not None}
 
 
 def _registered(item: JobFile) -> RegisteredJob:

@@ -53,6 +53,7 @@ from windlass.domain.run import (
 )
 from windlass.domain.run import RunRef as RunRef
 from windlass.domain.timetable import (
+    ComingReply,
     Decision,
     DueReply,
     FireReply,
@@ -294,6 +295,11 @@ class ScheduleOperations(Protocol):
 
     def due(self, limit: int) -> Call[DueReply]:
         """Schedules whose next slot has come by the store's clock; locks and changes nothing."""
+        ...
+
+    def coming(self, after: ScheduleRef | None, limit: int) -> Call[ComingReply]:
+        """The enabled schedules of all tenants that have a next slot, in the order of their names,
+        from the one after ``after`` on: for whoever has to look at each of them."""
         ...
 
     def fire(self, decisions: Sequence[Decision]) -> Call[FireReply]:

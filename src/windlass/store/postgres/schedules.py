@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.domain.timetable import (
     MOST_WAITING,
+    ComingReply,
     Decision,
     DueReply,
     Fired,
@@ -34,6 +35,7 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 _row = msgspec.json.Decoder(ScheduleRow).decode
 _slot = msgspec.json.Decoder(SlotRow).decode
+_coming = msgspec.json.Decoder(ComingReply).decode
 _due = msgspec.json.Decoder(DueReply).decode
 _released = msgspec.json.Decoder(ReleaseReply).decode
 
@@ -90,6 +92,15 @@ class PostgresSchedules:
     def due(self, limit: int) -> Call[DueReply]:
         """Schedules whose next slot has come."""
         return self._call("due_schedules", (limit,), lambda rows: _due(rows[0][0]))
+
+    def coming(self, after: ScheduleRef | None, limit: int) -> Call[ComingReply]:
+        """Schedules that have a next slot."""
+        name = (
+            ("", id_or_nobody(""))
+            if after is None
+            else (after.tenant, id_or_nobody(after.id or ""))
+        )
+        return self._call("coming_schedules", (*name, limit), lambda rows: _coming(rows[0][0]))
 
     def fire(self, decisions: Sequence[Decision]) -> Call[FireReply]:
         """Apply decisions."""

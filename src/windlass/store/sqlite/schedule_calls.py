@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from windlass.domain.timetable import (
+    ComingReply,
     Decision,
     DueReply,
     FireReply,
@@ -60,6 +61,14 @@ class SqliteSchedules:
     def due(self, limit: int) -> Call[DueReply]:
         return SqliteCall(
             "due_schedules", Kind.SCAN, lambda tx: schedules.due(tx, limit), repeatable=True
+        )
+
+    def coming(self, after: ScheduleRef | None, limit: int) -> Call[ComingReply]:
+        return SqliteCall(
+            "coming_schedules",
+            Kind.SCAN,
+            lambda tx: schedules.coming(tx, after, limit),
+            repeatable=True,
         )
 
     def fire(self, decisions: Sequence[Decision]) -> Call[FireReply]:

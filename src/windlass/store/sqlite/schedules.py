@@ -9,6 +9,7 @@ import msgspec
 from windlass.codec import canonical_hash
 from windlass.domain.event import EventType
 from windlass.domain.timetable import (
+    ComingReply,
     DueReply,
     NewSchedule,
     Origin,
@@ -138,6 +139,13 @@ def due(tx: Transaction, limit: int) -> DueReply:
         more=len(rows) >= limit,
         waiting=tx.fetch_one("any_waiting") is not None,
     )
+
+
+def coming(tx: Transaction, after: ScheduleRef | None, limit: int) -> ComingReply:
+    """Return the enabled schedules that have a next slot, in the order of their names."""
+    name = ("", b"") if after is None else (after.tenant, blob_or_none(after.id or "") or b"")
+    rows = tx.fetch("coming_schedules", (*name, limit))
+    return ComingReply(now=from_micros(tx.now), rows=tuple(_row(Kept._make(row)) for row in rows))
 
 
 def slots(

@@ -27,6 +27,12 @@ select windlass.delete_schedule(%s, %s::uuid, %s)
 -- name: due_schedules
 select windlass.due_schedules(%s)::text
 
+-- name: coming_schedules
+select json_build_object('now', windlass.now(), 'rows', coalesce(json_agg(c), '[]'))::text
+  from (select * from windlass.schedules s
+         where s.enabled and s.next_slot is not null and (s.tenant, s.id) > (%s, %s::uuid)
+         order by s.tenant, s.id limit %s) c
+
 -- name: fire_schedules
 select windlass.fire_schedules(%s::json, %s)::text
 

@@ -52,6 +52,13 @@ delete from schedule_live where tenant = :tenant and schedule = :id
 -- An id that was deleted goes on with its numbers.
 select max(seq) from events where tenant = :tenant and subject = :id
 
+-- name: coming_schedules
+select tenant, id, key, job, rule, input, options, overlap, enabled, origin, next_slot, last_slot,
+       fired, missed, skipped, version, seq, created_at, updated_at
+  from schedules
+ where enabled and next_slot is not null and (tenant, id) > (:tenant, :id)
+ order by tenant, id limit :limit
+
 -- name: due_schedules
 select tenant, id, key, job, rule, input, options, overlap, enabled, origin, next_slot, last_slot,
        fired, missed, skipped, version, seq, created_at, updated_at

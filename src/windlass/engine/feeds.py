@@ -1,0 +1,53 @@
+"""What brings a worker to look for runs: wake-ups and polling, or messages of a transport."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+
+from windlass.domain.run import RunRef
+from windlass.store.interface import Wakeups
+from windlass.transport.interface import Transport, decode_message
+
+_LOOK_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found by a second look
+_NO_ROOM = 0.05
+
+
+async def watch(
+    wakeups: Wakeups,
+    looks: Sequence[Callable[[], None]],
+    every: Callable[[], float],
+    poll: Callable[[], None],
+) -> None:
+    """Look when woken, and again a little later; poll where there is no wake-up for long."""
+    loop = asyncio.get_running_loop()
+
+    def look() -> None:
+        for each in looks:
+            each()
+
+    while True:
+        if await wakeups.wait(every()):
+            look()
+            loop.call_later(_LOOK_AGAIN, look)
+        else:
+            poll()
+
+
+async def receive(
+    transport: Transport,
+    room: Callable[[], int],
+    change: Callable[[], Awaitable[None]],
+    deliver: Callable[[tuple[RunRef, ...]], None],
+) -> None:
+    """Take run ids from a transport, as many as there are seats."""
+    while True:
+        free = room()
+        if free == 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_NO_ROOM):
+                    await change()
+            continue
+        messages = await transport.receive(free)
+        runs = tuple(run for run in map(decode_message, messages) if run is not None)
+        if runs:
+            deliver(runs)

@@ -1,0 +1,88 @@
+"""From a job, given or named, and its arguments to a request that was checked against both."""
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from windlass import codec
+from windlass.client import Request, Using
+from windlass.client.requests import UsingOptions
+from windlass.config import Settings
+from windlass.domain.job import is_name
+from windlass.domain.run import JobRow
+from windlass.domain.signature import check_parameters
+from windlass.errors import BadArguments, UnknownJob
+from windlass.job import Job
+from windlass.store.flow import Flow
+from windlass.store.interface import Store
+
+
+class Requester:
+    """Makes requests for the jobs of one application, and for those that others define."""
+
+    def __init__(
+        self, settings: Settings, store: Store, jobs: Mapping[str, Job[Any, Any, Any]]
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._jobs = jobs
+
+    def asked(
+        self,
+        job: "str | Job[Any, Any, Any]",
+        input: Mapping[str, Any] | None,
+        **options: Unpack[UsingOptions],
+    ) -> Flow[Request]:
+        """A run of a job that is given or named, checked against its definition; not enqueued."""
+        request = self.asked_here(job, input, **options)
+        if request is None:
+            assert isinstance(job, str)
+            row = yield self._store.operations.get_job(self._settings.tenant, job)
+            request = self._stored_request(job, row, input, options)
+        return request
+
+    def asked_here(
+        self,
+        job: "str | Job[Any, Any, Any]",
+        input: Mapping[str, Any] | None,
+        **options: Unpack[UsingOptions],
+    ) -> Request | None:
+        """The same without the store; None where the job is not defined here."""
+        if isinstance(job, Job):
+            return job.using(**options).request(**_arguments(job.name, input))
+        if not is_name(job):
+            raise UnknownJob(str(job)[:100])  # the stores need not be asked
+        known = self._jobs.get(job)
+        return None if known is None else self.asked_here(known, input, **options)
+
+    def _stored_request(
+        self,
+        job: str,
+        row: JobRow | None,
+        input: Mapping[str, Any] | None,
+        options: UsingOptions,
+    ) -> Request:
+        """For a job that other code defines: its row knows the queue and the arguments."""
+        if row is None:
+            raise UnknownJob(job, sorted(self._jobs))
+        default = codec.decode(row.default_input)
+        arguments = default if input is None and default else _arguments(job, input)
+        if row.parameters is not None:
+            check_parameters(row.parameters, arguments, job)
+        limit = self._settings.payload_limit
+        return Request(
+            job=job,
+            queue=row.queue,
+            priority=row.priority,
+            input=codec.encode(arguments, what=f"input of job {job!r}", limit=limit),
+            using=Using().with_(**options),
+            job_version=row.version,
+        )
+
+
+def _arguments(job: str, input: Mapping[str, Any] | None) -> dict[str, Any]:
+    if input is None:
+        return {}
+    names: Any = input  # callers without a type checker pass anything
+    if not isinstance(names, Mapping) or not all(isinstance(name, str) for name in names):
+        raise BadArguments(job, "takes its arguments by name, as a dict")
+    return dict(input)

@@ -1,0 +1,140 @@
+"""A schedule as somebody wants it, before it is known what is stored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypedDict, Unpack
+
+import msgspec
+
+from windlass.client import Request, Using
+from windlass.domain.catchup import CatchUp
+from windlass.domain.job import check_text
+from windlass.domain.rules import Moment
+from windlass.domain.schedule import Every, Schedule, Timing, define_schedule, parse_overlap
+from windlass.domain.timetable import (
+    NewSchedule,
+    Origin,
+    Overlap,
+    ScheduleOptions,
+    ScheduleRow,
+)
+from windlass.duration import Duration
+from windlass.errors import BadOption
+
+LONGEST_KEY = 200
+
+
+class ScheduleTerms(TypedDict, total=False):
+    """What a schedule may say: exactly one of `once`, `interval` and `cron`, and the rest."""
+
+    once: Moment | None
+    interval: Duration | None
+    cron: str | None
+    timezone: str | None
+    anchor: Moment | None
+    start: Moment | None
+    end: Moment | None
+    max_runs: int | None
+    spread: Duration | None
+    catch_up: str | CatchUp | None
+    overlap: str | Overlap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A schedule's definition, all of it checked but what depends on the time."""
+
+    job: str
+    input: bytes
+    options: ScheduleOptions
+    timing: Timing
+    overlap: Overlap = Overlap.ALLOW
+    key: str | None = None
+    origin: Origin = Origin.RUNTIME
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        key: str | None = None,
+        origin: Origin = Origin.RUNTIME,
+        **terms: Unpack[ScheduleTerms],
+    ) -> "Wanted":
+        """Of the run that each slot shall make, and when."""
+        given: dict[str, Any] = dict(terms)
+        overlap = given.pop("overlap", None)
+        return cls(
+            job=request.job,
+            input=request.input,
+            options=schedule_options(request.using),
+            timing=Timing(**given),  # type: ignore[typeddict-item]  # checked by define_schedule
+            overlap=Overlap.ALLOW if overlap is None else parse_overlap(overlap),
+            key=None if key is None else check_text("key", key, LONGEST_KEY),
+            origin=origin,
+        )
+
+    def define(self, now: datetime, stored: ScheduleRow | None = None) -> Schedule:
+        """When it runs; one that is stored keeps the instant from which an interval counts."""
+        schedule = define_schedule(now, **self.timing)
+        given = {name for name in ("anchor", "start") if self.timing.get(name) is not None}
+        if stored is None or given or not isinstance(schedule.rule, Every):
+            return schedule
+        try:
+            before = Schedule.from_json(stored.rule).rule
+        except BadOption:  # what is stored cannot be read any more: all the more reason to write
+            return schedule
+        if isinstance(before, Every) and before.interval == schedule.rule.interval:
+            return msgspec.structs.replace(schedule, rule=before)
+        return schedule
+
+    def new(self, ident: str, tenant: str, schedule: Schedule, now: datetime) -> NewSchedule:
+        """What the store is to keep."""
+        return NewSchedule(
+            id=ident,
+            tenant=tenant,
+            key=self.key,
+            job=self.job,
+            rule=msgspec.Raw(msgspec.json.encode(schedule.to_json())),
+            input=msgspec.Raw(self.input),
+            options=self.options,
+            overlap=self.overlap,
+            origin=self.origin,
+            next_slot=schedule.next_slot(now),
+        )
+
+
+def schedule_options(using: Using) -> ScheduleOptions:
+    """What `job.using(...)` says of each run; a run's own time and key make no sense here."""
+    for name, value in (("delay", using.delay), ("at", using.at), ("key", using.key)):
+        if value is not None:
+            raise BadOption(name, "a schedule says itself when its runs start, each slot once")
+    if using.expires_at is not None:
+        raise BadOption("expires", "give a length of time: each run expires so long after its slot")
+    own = using.options
+    return ScheduleOptions(
+        queue=using.queue,
+        priority=using.priority,
+        tags=using.tags,
+        max_attempts=None if own is None else own.max_attempts,
+        timeout=None if own is None else own.timeout,
+        expires=using.expires_in,
+    )
+
+
+def changed_terms(schedule: Schedule, changes: Mapping[str, Any]) -> Timing:
+    """The terms of a schedule with some of them changed; those not named stay."""
+    kinds = {"once", "interval", "cron"}
+    known: dict[str, Any] = {
+        "start": schedule.start,
+        "end": schedule.end,
+        "max_runs": schedule.max_runs,
+        "spread": schedule.spread,
+        "catch_up": schedule.catch_up,
+    }
+    stored = msgspec.structs.asdict(schedule.rule)
+    if not kinds & changes.keys():
+        known |= {"once": stored.get("at")} if "at" in stored else stored
+    elif "cron" in changes and "timezone" in stored:
+        known["timezone"] = stored["timezone"]
+    return Timing(**{**known, **changes})  # type: ignore[typeddict-item]
