@@ -87,7 +87,7 @@ class Windlass:
         self.store: Store = open_store(self.settings, self.sources)
         self.client = Client(self.store, self.sources, self.transport, tenant=self.settings.tenant)
         self.jobs = Jobs(self)
-        self._requester = Requester(self.settings, self.store, self.jobs)
+        self._requester = Requester(self)
         self.schedules = Schedules(self, self._requester)
         self.resource = Resources()
 

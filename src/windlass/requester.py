@@ -1,30 +1,27 @@
 """From a job, given or named, and its arguments to a request that was checked against both."""
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from windlass import codec
 from windlass.client import Request, Using
 from windlass.client.requests import UsingOptions
-from windlass.config import Settings
 from windlass.domain.job import is_name
 from windlass.domain.run import JobRow
 from windlass.domain.signature import check_parameters
 from windlass.errors import BadArguments, UnknownJob
 from windlass.job import Job
 from windlass.store.flow import Flow
-from windlass.store.interface import Store
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
 
 
 class Requester:
     """Makes requests for the jobs of one application, and for those that others define."""
 
-    def __init__(
-        self, settings: Settings, store: Store, jobs: Mapping[str, Job[Any, Any, Any]]
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._jobs = jobs
+    def __init__(self, app: "Windlass") -> None:
+        self._app = app
 
     def asked(
         self,
@@ -36,7 +33,7 @@ class Requester:
         request = self.asked_here(job, input, **options)
         if request is None:
             assert isinstance(job, str)
-            row = yield self._store.operations.get_job(self._settings.tenant, job)
+            row = yield self._app.store.operations.get_job(self._app.settings.tenant, job)
             request = self._stored_request(job, row, input, options)
         return request
 
@@ -51,7 +48,7 @@ class Requester:
             return job.using(**options).request(**_arguments(job.name, input))
         if not is_name(job):
             raise UnknownJob(str(job)[:100])  # the stores need not be asked
-        known = self._jobs.get(job)
+        known = self._app.jobs.get(job)
         return None if known is None else self.asked_here(known, input, **options)
 
     def _stored_request(
@@ -63,12 +60,12 @@ class Requester:
     ) -> Request:
         """For a job that other code defines: its row knows the queue and the arguments."""
         if row is None:
-            raise UnknownJob(job, sorted(self._jobs))
+            raise UnknownJob(job, sorted(self._app.jobs))
         default = codec.decode(row.default_input)
         arguments = default if input is None and default else _arguments(job, input)
         if row.parameters is not None:
             check_parameters(row.parameters, arguments, job)
-        limit = self._settings.payload_limit
+        limit = self._app.settings.payload_limit
         return Request(
             job=job,
             queue=row.queue,

@@ -94,6 +94,8 @@ class _Formatter(logging.Formatter):
                 text = output.faint(record.getMessage())
             case "windlass.files.registry":
                 text = _file_line(record, given)
+            case "windlass.schedules.declared" if record.levelno <= logging.INFO:
+                text = f"{output.one_line(given['schedule'])}  {output.faint(record.getMessage())}"
             case "windlass.run" if not record.exc_info:
                 text = f"{given['job']}  {output.faint('|')} {logs.escape(record.getMessage())}"
             case _:

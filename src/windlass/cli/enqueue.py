@@ -79,7 +79,7 @@ def enqueue(
     from windlass.cli.output import to_json
 
     given = {name: value for name, value in options.items() if value not in (None, ())}
-    input_ = {**_read_object(text), **_read_arguments(arguments)}
+    input_ = {**read_object(text), **read_arguments(arguments)}
     app = place.store(existing=False)
     run = _enqueue(app, job, input_ or None, given)
     if wait:
@@ -99,10 +99,10 @@ def _enqueue(
     try:
         return app.enqueue(job, input_, **options)
     except UnknownJob as error:
-        _explain(app, error)
+        explain_unknown(app, error)
 
 
-def _explain(app: "Windlass", error: "UnknownJob") -> NoReturn:
+def explain_unknown(app: "Windlass", error: "UnknownJob") -> NoReturn:
     """A job is known to the code that defines it, and to the store once a worker had it."""
     from windlass.errors import UnknownJob, UsageError
 
@@ -136,7 +136,8 @@ def _wait(run: "Run", timeout: float | None, *, as_json: bool) -> None:
         raise RunFailed(run.id, run.status.value, run.failure, run.error)
 
 
-def _read_object(text: str | None) -> dict[str, Any]:
+def read_object(text: str | None) -> dict[str, Any]:
+    """Read arguments as a JSON object; "-" is standard input."""
     if text is None:
         return {}
     if text == "-":
@@ -154,7 +155,8 @@ def _read_object(text: str | None) -> dict[str, Any]:
     return value
 
 
-def _read_arguments(pairs: Sequence[str]) -> dict[str, Any]:
+def read_arguments(pairs: Sequence[str]) -> dict[str, Any]:
+    """Read arguments as NAME=VALUE, where the value is JSON or else text."""
     found = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

@@ -1,0 +1,241 @@
+"""What operators do to schedules: make, change, pause, resume, trigger, backfill, delete, prune."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from windlass.cli.options import Place, json_option, place_options
+
+if TYPE_CHECKING:
+    from windlass.schedules import Schedule
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TERMS = (
+    click.option("--cron", metavar="EXPR", help="Five fields, or six with the seconds first."),
+    click.option("--interval", metavar="DURATION", help="Every so often: 90s, 10m, 1d."),
+    click.option("--once", metavar="TIME", help="At one instant, ISO 8601."),
+    click.option("--timezone", metavar="ZONE", help="IANA name, or local; UTC unless given."),
+    click.option("--start", metavar="TIME", help="No slot before then."),
+    click.option("--end", metavar="TIME", help="No slot after then."),
+    click.option("--max-runs", metavar="N", type=int, help="It is over after so many runs."),
+    click.option("--spread", metavar="DURATION", help="Start its runs up to so long after."),
+    click.option("--catch-up", metavar="POLICY", help="skip, latest, all or all(max=24)."),
+    click.option("--overlap", metavar="POLICY", help="allow, skip, queue or cancel_running."),
+)
+_ARGUMENT = click.option(
+    "--arg",
+    "arguments",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="One argument; the value is JSON, else text. May be repeated.",
+)
+
+
+def term_options(command: F) -> F:
+    """Add the terms of a schedule."""
+    for option in reversed(_TERMS):
+        command = option(command)
+    return command
+
+
+@click.command
+@click.argument("job")
+@click.argument("text", metavar="[JSON]", required=False)
+@click.option("--key", metavar="TEXT", help="Your own name for it; known ones are changed.")
+@term_options
+@_ARGUMENT
+@json_option
+@place_options
+def put(
+    place: Place,
+    job: str,
+    text: str | None,
+    key: str | None,
+    arguments: tuple[str, ...],
+    as_json: bool,
+    **terms: Any,
+) -> None:
+    """Make a schedule for JOB, or change the one that has this key.
+
+    \b
+    windlass schedules put send_digest '{"user": 7}' --key digest:7 --cron '0 8 * * MON'
+    """
+    from windlass.cli.enqueue import explain_unknown, read_arguments, read_object
+    from windlass.errors import UnknownJob
+
+    app = place.store(existing=False)
+    input_ = {**read_object(text), **read_arguments(arguments)}
+    given: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
+    try:
+        _tell(app.schedules.put(job, key=key, input=input_ or None, **given), as_json)
+    except UnknownJob as error:
+        explain_unknown(app, error)
+
+
+@click.command
+@click.argument("schedule")
+@click.argument("text", metavar="[JSON]", required=False)
+@term_options
+@_ARGUMENT
+@json_option
+@place_options
+def change(
+    place: Place,
+    schedule: str,
+    text: str | None,
+    arguments: tuple[str, ...],
+    as_json: bool,
+    **terms: Any,
+) -> None:
+    """Change some terms of a schedule, or its input; what is not named stays.
+
+    One that is declared in code is put back to what the code says when a worker starts.
+    """
+    from windlass.cli.enqueue import read_arguments, read_object
+
+    given: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
+    input_ = {**read_object(text), **read_arguments(arguments)}
+    if not given and not input_ and text is None:
+        raise click.UsageError("Say what to change.")
+    app = place.store()
+    new = None if text is None and not arguments else input_
+    _tell(app.schedules.change(schedule, input=new, **given), as_json)
+
+
+@click.command
+@click.argument("names", metavar="SCHEDULE...", nargs=-1, required=True)
+@place_options
+def pause(place: Place, names: tuple[str, ...]) -> None:
+    """Let no slot fire until it is resumed; what runs, runs on."""
+    from windlass.cli.control import one_by_one
+
+    app = place.store()
+    one_by_one(names, lambda name: _state(app.schedules.pause(name)))
+
+
+@click.command
+@click.argument("names", metavar="SCHEDULE...", nargs=-1, required=True)
+@place_options
+def resume(place: Place, names: tuple[str, ...]) -> None:
+    """Go on with the first slot after now; `backfill` makes those of the pause."""
+    from windlass.cli.control import one_by_one
+
+    app = place.store()
+    one_by_one(names, lambda name: _state(app.schedules.resume(name)))
+
+
+@click.command
+@click.argument("schedule")
+@click.option("--overlap", metavar="POLICY", help="Another policy for this run: allow, …")
+@json_option
+@place_options
+def trigger(place: Place, schedule: str, overlap: str | None, as_json: bool) -> None:
+    """Make a run now, besides the slots, and print its id; a paused schedule may be triggered."""
+    from windlass.cli import output
+
+    run = place.store().schedules.trigger(schedule, overlap=overlap)
+    if as_json:
+        click.echo(output.to_json(None if run is None else run.to_dict(), indent=2))
+    elif run is None:
+        click.echo("An earlier run is live; this one is made when it has ended.", err=True)
+    else:
+        click.echo(run.id)
+
+
+@click.command
+@click.argument("schedule")
+@click.option("--from", "start", metavar="TIME", required=True, help="The first slot, ISO 8601.")
+@click.option("--to", "end", metavar="TIME", help="The last one; now unless given.")
+@click.option("--overlap", metavar="POLICY", help="Another policy for these runs: allow, …")
+@json_option
+@place_options
+def backfill(
+    place: Place, schedule: str, start: str, end: str | None, overlap: str | None, as_json: bool
+) -> None:
+    """Make the runs of past slots that have none.
+
+    Repeating it is harmless: a slot makes one run. Times without an offset are in UTC.
+    """
+    from windlass.cli import output
+    from windlass.domain.rules import parse_moment
+    from windlass.domain.zone import parse_zone
+
+    utc = parse_zone("UTC")
+    first = parse_moment("from", start, utc)
+    last = None if end is None else parse_moment("to", end, utc)
+    made = place.store().schedules.backfill(schedule, first, last, overlap=overlap)
+    if as_json:
+        shown = {
+            "runs": [run.id for run in made.runs],
+            "waiting": [slot.isoformat() for slot in made.waiting],
+            "skipped": [slot.isoformat() for slot in made.skipped],
+        }
+        click.echo(output.to_json(shown, indent=2))
+        return
+    parts = [f"{len(made.runs):,} run{'' if len(made.runs) == 1 else 's'} made"]
+    if made.waiting:
+        parts.append(f"{len(made.waiting):,} waiting for earlier ones to end")
+    if made.skipped:
+        parts.append(f"{len(made.skipped):,} skipped")
+    click.echo(", ".join(parts) + ".")
+
+
+@click.command
+@click.argument("names", metavar="SCHEDULE...", nargs=-1, required=True)
+@place_options
+def delete(place: Place, names: tuple[str, ...]) -> None:
+    """Delete schedules and the record of their slots; their runs stay."""
+    from windlass.cli.control import one_by_one
+
+    app = place.store()
+
+    def end(name: str) -> str:
+        app.schedules.delete(name)
+        return "deleted"
+
+    one_by_one(names, end)
+
+
+@click.command
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@place_options
+def prune(place: Place, yes: bool) -> None:
+    """Delete the schedules that were declared in code and have left it.
+
+    They are compared with this application and its job files. Another program that shares the
+    store has schedules of its own: look at the list before you agree.
+    """
+    app = place.application(alone=True)
+    app.jobs.load()
+    left = app.schedules.left()
+    if not left:
+        click.echo("Every schedule that was declared in code is still there.")
+        return
+    for schedule in left:
+        click.echo(f"{schedule.key or schedule.id}  {schedule.job}  {schedule.when}")
+    if not yes:
+        click.confirm(
+            f"Delete {'this one' if len(left) == 1 else f'these {len(left)}'}?", abort=True
+        )
+    click.echo(f"{len(app.schedules.prune()):,} deleted.")
+
+
+def _state(schedule: "Schedule") -> str:
+    if not schedule.enabled:
+        return "paused"
+    return "over" if schedule.next_slot is None else f"on, next {schedule.next_slot.isoformat()}"
+
+
+def _tell(schedule: "Schedule", as_json: bool) -> None:
+    from windlass.cli import output
+
+    if as_json:
+        click.echo(output.to_json(schedule.to_dict(), indent=2))
+        return
+    click.echo(schedule.key or schedule.id)
+    click.echo(f"{schedule.when}; {_state(schedule)}", err=True)
+
+
+ACTS = (put, change, pause, resume, trigger, backfill, delete, prune)
