@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from windlass.domain.blame import after_lost_worker
 from windlass.domain.outcome import Outcome
 from windlass.domain.states import Failure, Intent, Status, Verb, advance, under_intent
 
@@ -19,6 +20,7 @@ VERBS = {
     Outcome.SNOOZED: Verb.SNOOZE,
     Outcome.CANCELED: Verb.STOP,
     Outcome.RELEASED: Verb.RELEASE,
+    Outcome.CRASHED: Verb.REAP,
 }
 
 
@@ -95,6 +97,7 @@ class Model:
         if run is None or run.status is not Status.RUNNING or run.token != token:
             return False
         run.failures += outcome in (Outcome.RETRY, Outcome.FAILED)
+        run.crash_count += outcome is Outcome.CRASHED
         status = run.move(VERBS[outcome])
         if status is Status.SCHEDULED:
             run.due_at = due
@@ -149,12 +152,16 @@ class Model:
     def reap(self, max_crashes: int, now: datetime) -> tuple[int, int]:
         """Take the runs of dead workers back; how many go on, and how many crashed too often."""
         dead = {worker for worker, until in self.workers.items() if until <= now}
+        alone = {worker for worker in dead if len(self.held_by(worker)) == 1}
         back = crashed = 0
         for run in self.runs.values():
             if run.status is not Status.RUNNING or run.worker not in dead:
                 continue
             run.crash_count += 1
-            status = run.move(Verb.CRASH if run.crash_count >= max_crashes else Verb.REAP)
+            verb = after_lost_worker(
+                run.crash_count, alone=run.worker in alone, max_crashes=max_crashes
+            )
+            status = run.move(verb)
             if status is Status.QUEUED:
                 run.ready_at = now
             back += status is Status.QUEUED

@@ -28,6 +28,7 @@ END_OF_ATTEMPT = {
     Outcome.SNOOZED: AttemptOutcome.SNOOZED,
     Outcome.CANCELED: AttemptOutcome.CANCELED,
     Outcome.RELEASED: AttemptOutcome.INTERRUPTED,
+    Outcome.CRASHED: AttemptOutcome.CRASHED,
 }
 
 
@@ -354,7 +355,7 @@ def test_an_expired_lease_that_nobody_took_may_finish(drive: Driver) -> None:
 
 
 def test_lost_ends_do_not_keep_the_others_from_counting(drive: Driver) -> None:
-    runs = drive.start_many(12)
+    runs = drive.start_many(2 * len(Outcome))
     outcomes = list(Outcome) * 2
     ends = [
         make_finish(run, outcome, token=run.token + (number >= len(Outcome)))
@@ -363,13 +364,13 @@ def test_lost_ends_do_not_keep_the_others_from_counting(drive: Driver) -> None:
 
     reply = drive.finish_all(ends)
 
-    assert set(reply.lost) == {Held(run.tenant, run.id, run.token + 1) for run in runs[6:]}
+    assert set(reply.lost) == {Held(run.tenant, run.id, run.token + 1) for run in runs[7:]}
     expected = [
         Status.SUCCEEDED, Status.SCHEDULED, Status.FAILED,
-        Status.SCHEDULED, Status.CANCELED, Status.QUEUED,
+        Status.SCHEDULED, Status.CANCELED, Status.QUEUED, Status.QUEUED,
     ]  # fmt: skip
-    assert [drive.get(run.ref).status for run in runs] == expected + [Status.RUNNING] * 6
-    for run, outcome in zip(runs[:6], outcomes, strict=False):
+    assert [drive.get(run.ref).status for run in runs] == expected + [Status.RUNNING] * 7
+    for run, outcome in zip(runs[:7], outcomes, strict=False):
         assert drive.get(run.ref).attempts[0].outcome is END_OF_ATTEMPT[outcome]
 
 
@@ -446,7 +447,9 @@ def test_nothing_to_finish_and_nothing_wanted_tells_the_time(drive: Driver) -> N
 # -- under a cancel intent -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("outcome", [Outcome.RETRY, Outcome.SNOOZED, Outcome.RELEASED])
+@pytest.mark.parametrize(
+    "outcome", [Outcome.RETRY, Outcome.SNOOZED, Outcome.RELEASED, Outcome.CRASHED]
+)
 def test_under_a_cancel_what_would_go_round_again_ends_canceled(
     drive: Driver, outcome: Outcome
 ) -> None:

@@ -13,6 +13,7 @@ from windlass.domain.outcome import (
     Failed,
     Outcome,
     Snooze,
+    decide_crash,
     decide_failure,
 )
 from windlass.domain.policy import Fatal, Retry, RetryAfter
@@ -123,7 +124,8 @@ def test_contradictory_decisions_are_refused(fields: dict[str, Any]) -> None:
 
 
 def test_outcomes_are_pinned() -> None:
-    assert set(Outcome) == {"succeeded", "retry", "failed", "snoozed", "canceled", "released"}
+    again = {"retry", "snoozed", "released", "crashed"}
+    assert set(Outcome) == {"succeeded", "failed", "canceled"} | again
 
 
 def test_snooze_keeps_seconds() -> None:
@@ -154,3 +156,15 @@ def test_values_are_frozen() -> None:
     for value, name in [(Snooze(1), "delay"), (Fail("x"), "reason"), (Cancel("x"), "reason")]:
         with pytest.raises(AttributeError):
             setattr(value, name, "other")
+
+
+@pytest.mark.parametrize(("before", "failure"), [(0, None), (1, None), (2, Failure.CRASHED)])
+def test_the_last_crash_that_is_allowed_ends_the_run(before: int, failure: Failure | None) -> None:
+    decision = decide_crash(crashes_before=before, max_crashes=3)
+
+    assert (decision.outcome, decision.failure) == (Outcome.CRASHED, failure)
+
+
+def test_a_crash_fails_by_nothing_else() -> None:
+    with pytest.raises(ValueError, match="crashed with failure"):
+        Decision(outcome=Outcome.CRASHED, failure=Failure.FATAL)

@@ -5,7 +5,8 @@ A handler ends its attempt by returning a result, by raising, or by returning on
 everything that went wrong:
 
 - Handler failures and timeouts count, and `max_attempts` limits them. Lost workers and shutdowns
-  are not failures of the handler and never come here.
+  are not failures of the handler and never come here; a child process that dies is counted as a
+  crash (`decide_crash`).
 - An error that its class or its policy calls fatal fails the run at once (`fatal`).
 - The last failure that `max_attempts` allows fails it (`exhausted`), even where the handler asked
   for another try by `RetryAfter`.
@@ -29,6 +30,7 @@ __all__ = [
     "Failed",
     "Outcome",
     "Snooze",
+    "decide_crash",
     "decide_failure",
     "describe_error",
 ]
@@ -88,6 +90,7 @@ class Outcome(StrEnum):
     SNOOZED = "snoozed"
     CANCELED = "canceled"
     RELEASED = "released"
+    CRASHED = "crashed"  # the child process that it ran in died; its worker lives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +98,7 @@ class Decision:
     """What the store is told about an attempt's end.
 
     `delay` is in seconds, on the store's clock, and belongs to retry and snoozed; `failure`
-    belongs to failed.
+    belongs to failed, and to a crash that was one too many.
     """
 
     outcome: Outcome
@@ -107,7 +110,8 @@ class Decision:
         later = self.outcome in (Outcome.RETRY, Outcome.SNOOZED)
         if later != (self.delay is not None):
             raise ValueError(f"{self.outcome} with delay {self.delay}")
-        if (self.outcome is Outcome.FAILED) != (self.failure is not None):
+        given_up = self.outcome is Outcome.CRASHED and self.failure is Failure.CRASHED
+        if (self.outcome is Outcome.FAILED or given_up) != (self.failure is not None):
             raise ValueError(f"{self.outcome} with failure {self.failure}")
 
 
@@ -135,6 +139,12 @@ def decide_failure(
     else:
         failure = Failure.EXHAUSTED
     return Decision(outcome=Outcome.FAILED, failure=failure)
+
+
+def decide_crash(*, crashes_before: int, max_crashes: int) -> Decision:
+    """Decide what becomes of a run whose child process died: there is nobody else to blame."""
+    given_up = crashes_before + 1 >= max_crashes
+    return Decision(outcome=Outcome.CRASHED, failure=Failure.CRASHED if given_up else None)
 
 
 def _check_reason(reason: object) -> None:

@@ -275,4 +275,6 @@ def _goes_back(finish: Finish) -> bool:
     """Whether the run is ready again at once."""
     if finish.outcome in (Outcome.RETRY, Outcome.SNOOZED):
         return not finish.delay
+    if finish.outcome is Outcome.CRASHED:
+        return finish.failure is None
     return finish.outcome is Outcome.RELEASED

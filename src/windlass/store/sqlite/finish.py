@@ -24,6 +24,7 @@ _VERBS = {
     Outcome.SNOOZED: Verb.SNOOZE,
     Outcome.CANCELED: Verb.STOP,
     Outcome.RELEASED: Verb.RELEASE,
+    Outcome.CRASHED: Verb.REAP,
 }
 
 _ATTEMPTS = {
@@ -33,6 +34,7 @@ _ATTEMPTS = {
     Outcome.SNOOZED: AttemptOutcome.SNOOZED,
     Outcome.CANCELED: AttemptOutcome.CANCELED,
     Outcome.RELEASED: AttemptOutcome.INTERRUPTED,
+    Outcome.CRASHED: AttemptOutcome.CRASHED,
 }
 
 _TOKEN = 8  # where the statements that read leases have it
@@ -125,24 +127,34 @@ def _decide(moves: Moves, lease: Lease, end: Finish, now: int) -> None:
     """Move a run whose attempt ended as the worker says, under what an operator wants."""
     outcome = AttemptOutcome.TIMEOUT if end.timed_out else _ATTEMPTS[end.outcome]
     moves.end_attempt(lease, outcome, end.error, end.version)
-    verb = under_intent(_VERBS[end.outcome], lease.wanted)
+    verb = under_intent(_verb(end), lease.wanted)
     status = advance(Status.RUNNING, verb)
     failures = lease.failures + end.counts
+    crashes = lease.crash_count + (end.outcome is Outcome.CRASHED)
     match status:
         case Status.SUCCEEDED:
             moves.succeed(lease, None if end.result is None else raw_text(end.result))
         case Status.FAILED:
-            moves.fail(lease, end.failure or Failure.FATAL, end.error, failures=failures)
+            failure = end.failure or Failure.FATAL
+            moves.fail(lease, failure, end.error, failures=failures, crash_count=crashes)
         case Status.CANCELED:
-            moves.cancel(lease, _reason(lease, end), end.error, failures=failures)
+            reason = _reason(lease, end)
+            moves.cancel(lease, reason, end.error, failures=failures, crash_count=crashes)
         case Status.SCHEDULED:
             _again_later(moves, lease, end, now, failures)
         case Status.QUEUED:
-            moves.to_ready(lease, EventType.INTERRUPTED, failures=failures)
+            crashed = end.outcome is Outcome.CRASHED
+            event = EventType.CRASHED if crashed else EventType.INTERRUPTED
+            moves.to_ready(lease, event, failures=failures, crash_count=crashes)
         case Status.RUNNING | Status.WAITING | Status.PAUSED:
             raise AssertionError(f"the end of an attempt leads to {status}")
         case _:
             assert_never(status)
+
+
+def _verb(end: Finish) -> Verb:
+    given_up = end.outcome is Outcome.CRASHED and end.failure is not None
+    return Verb.CRASH if given_up else _VERBS[end.outcome]
 
 
 def _reason(lease: Lease, end: Finish) -> str | None:

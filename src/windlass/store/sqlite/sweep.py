@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from windlass.domain.blame import after_lost_worker
 from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.run import RunRef, SweepReply
 from windlass.domain.states import Failure, Status, Verb, advance, under_intent
@@ -81,31 +82,34 @@ def _reap(tx: Transaction, max_crashes: int, limit: int) -> _Reaped:
     next sweep: it must not be revived by a renewal in between.
     """
     reaped = _Reaped()
-    leases: list[Lease] = []
+    leases: list[tuple[Lease, bool]] = []
+    dead = tx.fetch("dead_workers", (tx.now,))
+    registered = {worker for (worker,) in dead}
     for (worker,) in tx.fetch("lost_workers", (tx.now,)):
         if len(leases) >= limit:
             reaped.more = True
             break
-        found = tx.fetch("worker_leases", (worker, limit - len(leases)))
-        leases += [lease_of(row) for row in found]
+        found = tx.fetch("worker_leases", (worker, max(2, limit - len(leases))))
+        # One without a row of its own may have been reaped in part: nobody knows how many it held.
+        alone = len(found) == 1 and worker in registered
+        leases += [(lease_of(row), alone) for row in found[: limit - len(leases)]]
         reaped.workers.append(worker)
     reaped.more = reaped.more or len(leases) >= limit
-    dead = tx.fetch("dead_workers", (tx.now,))
     tx.execute_many("delete_worker", dead)
     known = set(reaped.workers)
     reaped.workers += [worker for (worker,) in dead if worker not in known]
     moves = Moves(tx)
-    for lease in leases:
-        _take_back(moves, lease, max_crashes, reaped)
+    for lease, alone in leases:
+        verb = after_lost_worker(lease.crash_count + 1, alone=alone, max_crashes=max_crashes)
+        _take_back(moves, lease, verb, reaped)
     moves.apply()
     return reaped
 
 
-def _take_back(moves: Moves, lease: Lease, max_crashes: int, reaped: _Reaped) -> None:
+def _take_back(moves: Moves, lease: Lease, verb: Verb, reaped: _Reaped) -> None:
     crashes = lease.crash_count + 1
-    verb = under_intent(Verb.CRASH if crashes >= max_crashes else Verb.REAP, lease.wanted)
     moves.end_attempt(lease, AttemptOutcome.CRASHED)
-    status = advance(Status.RUNNING, verb)
+    status = advance(Status.RUNNING, under_intent(verb, lease.wanted))
     if status is Status.CANCELED:
         moves.cancel(lease, lease.reason, crash_count=crashes)
     elif status is Status.FAILED:

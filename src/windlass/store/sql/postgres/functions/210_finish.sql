@@ -1,7 +1,10 @@
 -- Record the ends of attempts. Items: tenant, id, token, outcome (succeeded, retry, failed,
--- snoozed, canceled, released), and as they apply delay, failure, result, error, counts,
+-- snoozed, canceled, released, crashed), and as they apply delay, failure, result, error, counts,
 -- timed_out, version (of the definition that was run). An item counts only under the lease's
 -- token; the others are returned.
+--
+-- crashed is told by a worker that outlived its handler: crash_count + 1, and the run is ready
+-- again, or failed where a failure is given.
 --
 -- Under a cancel intent, what would send the run round again ends it canceled; outcomes that
 -- end it anyway stand (domain/states.py: under_intent).
@@ -33,13 +36,17 @@ begin
      where l.tenant = i.tenant and l.id = i.id and l.token = i.token
     returning l.tenant, l.id, l.job, l.queue, l.rank, l.worker, l.started_at, l.attempt,
               l.failures + coalesce(i.counts, false)::integer as failures,
-              l.crash_count, l.token, l.seq + 1 as seq, l.expires_at,
+              l.crash_count + (i.outcome = 'crashed')::integer as crash_count,
+              l.token, l.seq + 1 as seq, l.expires_at,
               i.outcome as told, i.delay, i.failure, i.result, i.error, i.timed_out, i.version,
               -- a handler that ends its own run says why in the error's message
               coalesce(l.reason, case when i.outcome = 'canceled'
                                       then i.error ->> 'message' end) as reason,
-              case when l.intent = 'cancel' and i.outcome in ('retry', 'snoozed', 'released')
-                   then 'canceled' else i.outcome end as outcome
+              case when l.intent = 'cancel'
+                        and i.outcome in ('retry', 'snoozed', 'released', 'crashed')
+                   then 'canceled'
+                   when i.outcome = 'crashed' and i.failure is not null
+                   then 'failed' else i.outcome end as outcome
   ), stamp as materialized (
     -- The time is taken once the rows are ours: a run's events do not go back.
     select count(*) as taken, windlass.now() as at from gone
@@ -73,6 +80,7 @@ begin
                           when 'failed' then 'run.failed'
                           when 'snoozed' then 'run.snoozed'
                           when 'released' then 'run.interrupted'
+                          when 'crashed' then 'run.crashed'
                           when 'canceled' then 'run.canceled' end,
            s.at, g.attempt,
            case when g.outcome in ('retry', 'snoozed')
@@ -96,7 +104,7 @@ begin
     select g.tenant, g.id, g.job, g.queue, g.rank, s.at,
            g.attempt, g.failures, g.crash_count, g.token, g.seq, g.expires_at
       from gone g, stamp s
-     where g.outcome = 'released'
+     where g.outcome in ('released', 'crashed')
         or (g.outcome in ('retry', 'snoozed') and coalesce(g.delay, 0) <= 0)
   ), dead as (
     insert into windlass.failures (tenant, id, job, queue, status, failure,

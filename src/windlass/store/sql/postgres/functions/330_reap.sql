@@ -1,6 +1,9 @@
 -- Take back the runs of dead workers: those whose alive_until has passed, and leases without
 -- a worker. Each goes to its queue with crash_count + 1; at p_max_crashes it ends
 -- failed/crashed; under a cancel intent it ends canceled. At most p_limit runs.
+--
+-- Of several runs that a worker held when it died, one is to blame at most: after the first
+-- crash those are given up only at ten times the limit (domain/blame.py).
 -- Returns {"reaped", "crashed", "workers", "more"}.
 create or replace function windlass.reap(p_max_crashes integer, p_limit integer default 500)
 returns json
@@ -10,6 +13,8 @@ as $$
 declare
   v_now timestamptz := windlass.now();
   v_left integer := p_limit;
+  v_among integer := case when p_max_crashes > 1 then p_max_crashes * 10 else p_max_crashes end;
+  v_alone boolean;
   v_worker text;
   v_workers text[] := '{}';
   v_reaped integer := 0;
@@ -27,7 +32,11 @@ begin
       from (select l.ctid as place from windlass.leases l
              where l.worker = v_worker
              limit v_left for update skip locked) l;
-    select * into v_some from windlass.take_back(v_places, p_max_crashes, windlass.now());
+    select count(*) = 1 into v_alone
+      from (select 1 from windlass.leases l where l.worker = v_worker limit 2) l;
+    select * into v_some
+      from windlass.take_back(v_places, case when v_alone then p_max_crashes else v_among end,
+                              windlass.now());
     v_left := v_left - cardinality(v_places);
     v_reaped := v_reaped + v_some.reaped;
     v_crashed := v_crashed + v_some.crashed;
@@ -40,7 +49,7 @@ begin
     from (select l.ctid as place from windlass.leases l
            where not exists (select 1 from windlass.workers w where w.id = l.worker)
            limit v_left for update of l skip locked) l;
-  select * into v_some from windlass.take_back(v_places, p_max_crashes, windlass.now());
+  select * into v_some from windlass.take_back(v_places, v_among, windlass.now());
   v_left := v_left - cardinality(v_places);
   return json_build_object('reaped', v_reaped + v_some.reaped,
                            'crashed', v_crashed + v_some.crashed, 'workers', v_workers,
