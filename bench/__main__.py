@@ -1,4 +1,4 @@
-"""`python -m bench`: single and bulk enqueue, drain, latency, claim cost, idle cost, memory.
+"""`python -m bench`: enqueue, drain, latency, claim cost, idle cost, memory, schedules.
 
 Everything is measured beside the bare database writing the same rows, in the same run, several
 times in turns; what is shown is the median.
@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from bench import claims, ours, raw_postgres, raw_sqlite
+from bench import claims, ours, raw_postgres, raw_sqlite, slots
 from bench.ours import Bench, cpu_seconds
 from bench.places import Place, places
 from bench.report import Figure, Report, median, quantile
@@ -178,6 +178,17 @@ def measure_memory(place: Place, report: Report, arguments: argparse.Namespace) 
     )
 
 
+def measure_schedules(place: Place, report: Report, arguments: argparse.Namespace) -> None:
+    """10,000 schedules: 1,000 that come in the same second, and none that comes."""
+    late = asyncio.run(_async(place.url(), lambda bench: slots.lateness(bench, 10_000, 1_000)))
+    what = "1,000 slots at once, the last run made after"
+    note = f"median {median(late):.2f} s; 10,000 schedules"
+    _add(report, place, what, value=max(late), unit="s", note=note)
+    calls, used = asyncio.run(_async(place.url(), lambda bench: slots.idle(bench, 10_000, 20)))
+    note = f"{used:.2f} % of a core; 10,000 schedules, no slot near"
+    _add(report, place, "idle scheduler, calls of the store", value=calls, unit="/s", note=note)
+
+
 MEASURES: dict[str, Callable[[Place, Report, argparse.Namespace], None]] = {
     "single": measure_single,
     "bulk": measure_bulk,
@@ -186,6 +197,7 @@ MEASURES: dict[str, Callable[[Place, Report, argparse.Namespace], None]] = {
     "claims": measure_claims,
     "idle": measure_idle,
     "memory": measure_memory,
+    "schedules": measure_schedules,
 }
 
 

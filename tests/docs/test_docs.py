@@ -65,6 +65,21 @@ def test_job_files_of_the_page_work(tmp_path: Path) -> None:
     assert (greeted["result"], used["result"]) == ("Hello, Ada", 7)
 
 
+def test_schedules_of_the_page_work(tmp_path: Path) -> None:
+    declared, made = blocks("docs/schedules.md", "python")
+    (tmp_path / "tasks.py").write_text(declared)
+    (tmp_path / "atrun.py").write_text(f"from tasks import app, report\n{made}")
+
+    run(tmp_path, str(WINDLASS), "worker", "--drain", "--app", "tasks")
+    listed = json.loads(run(tmp_path, str(WINDLASS), "schedules", "list", "--json"))
+    assert sorted(one["key"] for one in listed) == ["party", "report", "stock"]
+    run(tmp_path, sys.executable, "atrun.py")
+    (console,) = blocks("docs/schedules.md", "console")
+    arguments = ["--timezone", "Europe/Berlin", "--from", "2026-03-28", "-n", "3"]
+    printed = run(tmp_path, str(WINDLASS), "schedules", "next", "30 2 * * *", *arguments)
+    assert printed in console
+
+
 def test_protocol_page_runs_block_by_block(pg_database: str) -> None:
     found = blocks("docs/protocol.md", "sql")
     assert len(found) >= 10
