@@ -1,0 +1,149 @@
+"""The scheduler as a service of a worker: woken, idle, beaten to it, and through a transport."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.fixtures.apps import PATIENCE, opened, within, working
+from tests.fixtures.planning import START, Planner, planner, scheduler_of
+from windlass import Context, SyncContext, Windlass
+from windlass.engine.scheduler import LOOK_AGAIN, Scheduler
+from windlass.sources import Sources
+from windlass.transport.memory import MemoryTransport
+
+__all__ = ["planner"]
+
+
+async def looked(scheduler: Scheduler, times: int) -> None:
+    async with asyncio.timeout(LOOK_AGAIN / 2):  # by itself it would not look as soon as that
+        while scheduler.looks < times:  # noqa: ASYNC110 - it says so to nobody
+            await asyncio.sleep(0.005)
+
+
+async def test_declared_schedule_runs_and_the_handler_sees_its_slot(app: Windlass) -> None:
+    came = asyncio.Event()
+    slots: list[datetime | None] = []
+
+    @app.job
+    async def beat(ctx: Context) -> None:
+        slots.append(ctx.slot)
+        came.set()
+
+    app.schedule(beat, interval="1s")
+    async with working(app):
+        await within(came)
+        found = await app.schedules.aget("beat")
+    slot = slots[0]
+    assert slot is not None
+    assert (slot - found.created_at) < timedelta(seconds=1.1)
+    [*_, run] = await app.alist(job="beat")
+    assert (run.slot, run.schedule) == (slot, found.id)
+
+
+async def test_run_that_was_enqueued_has_no_slot(app: Windlass) -> None:
+    @app.job
+    def plain(ctx: SyncContext) -> str:
+        return str(ctx.slot)
+
+    run = await plain.aenqueue()
+    async with working(app):
+        assert await app.aresult(run.id, timeout=10) == "None"
+
+
+async def test_put_in_another_process_wakes_it(app: Windlass, url: str) -> None:
+    """It may be asleep for long: a new schedule must not wait for that."""
+
+    @app.job
+    async def beat() -> None: ...
+
+    async with working(app, poll="20s") as worker, opened(url) as other:
+        await looked(worker._scheduler, 1)
+        async with asyncio.timeout(PATIENCE):
+            await worker.started.wait()
+        before = worker._scheduler.looks
+        await other.schedules.aput("beat", key="k", interval="1h")
+        await looked(worker._scheduler, before + 1)
+
+
+async def test_it_sleeps_until_the_next_slot(planner: Planner) -> None:
+    app = planner.app
+
+    @app.job
+    async def beat() -> None: ...
+
+    pause = await planner.scheduler.work()
+    assert LOOK_AGAIN * 0.7 < pause < LOOK_AGAIN * 1.3  # nothing at all to do
+    await app.schedules.aput(beat, key="k", interval="3s")
+    assert 2.9 < await planner.scheduler.work() <= 3.01
+    await app.schedules.aput(beat, key="k", interval="1h")
+    assert await planner.scheduler.work() > LOOK_AGAIN * 0.7
+    await app.schedules.aput(beat, key="w", interval="1h", overlap="queue")
+    for _ in range(2):
+        app.sources.clock.advance(3600)  # type: ignore[attr-defined]
+        while not await planner.scheduler.work():
+            continue
+    assert await planner.scheduler.work() <= 1.0  # a slot waits for the end of an earlier run
+
+
+async def test_who_is_beaten_to_it_waits_a_moment(url: str) -> None:
+    sources = Sources.manual(start=START)
+    async with opened(url, sources=sources) as app, opened(url, sources=sources) as other:
+
+        @app.job
+        async def beat() -> None: ...
+
+        await app.schedules.aput(beat, key="k", interval="1m")
+        sources.clock.advance(60)
+        first, second = scheduler_of(app), scheduler_of(other)
+        reply = await other.store.arun(other.store.schedules.due(10))
+        decisions = await second._decisions(reply)  # as it was a moment ago
+        await first.work()
+        assert await second._fire(decisions) is True
+        assert len(await app.alist(job="beat")) == 1
+
+
+async def test_many_due_at_once_are_fired_in_pages(planner: Planner) -> None:
+    app = planner.app
+
+    @app.job
+    async def beat() -> None: ...
+
+    for number in range(1100):
+        if number % 100 == 0:
+            await asyncio.sleep(0)
+        await app.schedules.aput(beat, key=f"s{number}", interval="1h", anchor=START)
+    await planner.later(hours=1)
+    runs = await planner.runs("beat")
+    rest = await app.alist(job="beat", limit=1000, before=runs[0].id)
+    assert len(runs) + len(rest) == 1100
+
+
+@pytest.mark.parametrize("kind", ["queued", "spread"])
+async def test_runs_of_slots_go_through_a_transport(url: str, kind: str) -> None:
+    transport = MemoryTransport()
+    came = asyncio.Event()
+    async with opened(url, transport=transport) as app:
+
+        @app.job
+        async def beat() -> None:
+            came.set()
+
+        spread = None if kind == "queued" else "300ms"
+        app.schedule(beat, interval="1s", spread=spread)
+        async with working(app, resend_after="1h"):
+            await within(came)
+
+
+async def test_worker_without_services_fires_nothing(app: Windlass) -> None:
+    @app.job
+    async def beat() -> None: ...
+
+    app.schedule(beat, interval="1s")
+    async with working(app, services=False) as worker:
+        async with asyncio.timeout(PATIENCE):
+            await worker.started.wait()
+        assert (await app.schedules.aget("beat")).fired == 0
+    assert worker._scheduler.looks == 0
