@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.client import Request, Run
     from windlass.context import Context, SyncContext
     from windlass.domain.event import AttemptOutcome, EventType
+    from windlass.domain.inspection import WorkerState
     from windlass.domain.outcome import Cancel, Fail, Snooze
     from windlass.domain.policy import Fatal, Retry, RetryAfter
     from windlass.domain.states import Failure, Status
@@ -93,6 +94,7 @@ __all__ = [
     "WindlassError",
     "Worker",
     "WorkerOptions",
+    "WorkerState",
 ]
 
 _HOMES = {
@@ -100,6 +102,7 @@ _HOMES = {
     "windlass.client": "Request Run",
     "windlass.context": "Context SyncContext",
     "windlass.domain.event": "AttemptOutcome EventType",
+    "windlass.domain.inspection": "WorkerState",
     "windlass.domain.outcome": "Cancel Fail Snooze",
     "windlass.domain.policy": "Fatal Retry RetryAfter",
     "windlass.domain.states": "Failure Status",

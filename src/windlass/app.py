@@ -8,6 +8,7 @@ from windlass.client.client import ListOptions
 from windlass.client.requests import UsingOptions
 from windlass.config import Settings
 from windlass.context import Context, SyncContext
+from windlass.domain.inspection import WorkerState
 from windlass.domain.job import JobOptions, define_job
 from windlass.duration import Duration, parse_duration
 from windlass.engine.options import WorkerOptions
@@ -209,6 +210,17 @@ class Windlass:
         return await self.client.aretry(run, max_attempts=max_attempts)
 
     # -- work -------------------------------------------------------------------------------
+
+    def workers(self, *, runs: int = 100) -> Sequence[WorkerState]:
+        """All workers, dead ones that nobody has reaped yet included, and what each is doing.
+
+        At most `runs` runs of each are named, those that started first; all are counted.
+        """
+        return self.store.run(self.store.inspection.workers(runs))
+
+    async def aworkers(self, *, runs: int = 100) -> Sequence[WorkerState]:
+        """As `workers`, in async code."""
+        return await self.store.arun(self.store.inspection.workers(runs))
 
     def worker(
         self,

@@ -16,10 +16,11 @@ NAMES = [
     "RunNotFound", "Schedule", "ScheduleBusy", "ScheduleNotFound",
     "SchemaMismatch", "Snooze", "Status", "StoreError", "StoreFull", "StoreUnavailable",
     "SyncContext", "UnknownJob", "UsageError", "Windlass", "WindlassError", "Worker",
-    "WorkerOptions",
+    "WorkerOptions", "WorkerState",
 ]  # fmt: skip
 
 VERBS = [
+    "aworkers", "workers",
     "aclose", "acancel", "aenqueue", "aenqueue_many", "aget", "alist", "aresult", "aretry",
     "cancel", "client", "close", "enqueue", "enqueue_many", "get", "job", "jobs", "list",
     "migrate", "resource", "result", "retry", "schedule", "schedules", "settings", "sources",

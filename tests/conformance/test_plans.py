@@ -284,11 +284,13 @@ def test_postgres_reads_no_large_table_through(session: Session, analysed: bool)
 # -- SQLite ------------------------------------------------------------------------------------
 
 # Counting what waits, and looking for messages that were lost, is reading a queue through.
-READS_ALL = frozenset({"backlog", "unpublished"})
+# So is an operator's look for what should have ended.
+READS_ALL = frozenset({"backlog", "unpublished", "overdue"})
 SMALL = frozenset({"workers", "jobs", "sqlite_schema", "schema_version"})
 # Names of lists and of what was found so far, within the statements.
 LISTS = frozenset({"json_each", "i", "found", "holder", "h", "w", "owner", "first", "oldest"})
-SORTS = frozenset({"get_runs", "list_workers"})  # a page; a few rows
+# A page; a few rows; what operators ask for.
+SORTS = frozenset({"get_runs", "list_workers", "oldest_held", "queue_demand", "overdue"})
 INDEXES = {
     "claim_heads": "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id)>(?,?,?))",
     "lease_range": "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id,tenant)>(?,?,?,?)",
@@ -300,6 +302,8 @@ INDEXES = {
     "due_timers": "timers USING INDEX timers_by_due (due_at<?)",
     "expired_timers": "timers USING INDEX timers_by_expiry (expires_at<?)",
     "expired_ready": "ready USING INDEX ready_by_expiry (expires_at<?)",
+    "oldest_held": "leases USING INDEX leases_by_worker (worker=?)",
+    "queue_demand": "r USING PRIMARY KEY (queue=?)",
     "worker_leases": "leases USING INDEX leases_by_worker (worker=?)",
     "list_events": "events USING INDEX sqlite_autoindex_events_1 (tenant=? AND subject=? AND",
     "list_of_job": "r USING INDEX runs_by_job (tenant=? AND job=? AND",

@@ -181,6 +181,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[str, ...]
     seats: int
     started_at: datetime | None = None
+    renewed_at: datetime | None = None
     alive_until: datetime | None = None
 
 

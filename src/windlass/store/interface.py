@@ -65,6 +65,7 @@ from windlass.domain.timetable import (
     SlotRow,
     Stored,
 )
+from windlass.store.inspection import InspectionOperations
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -345,6 +346,11 @@ class Store(Protocol):
     @property
     def schedules(self) -> ScheduleOperations:
         """Where calls about schedules are made."""
+        ...
+
+    @property
+    def inspection(self) -> InspectionOperations:
+        """Where operators' questions are made."""
         ...
 
     def run(self, call: Call[T]) -> T:

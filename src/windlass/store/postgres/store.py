@@ -12,6 +12,7 @@ import psycopg
 
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.sources import Clock, Sources, SystemClock
+from windlass.store.inspection import InspectionOperations
 from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
 from windlass.store.postgres import migrate
 from windlass.store.postgres.connections import (
@@ -22,6 +23,7 @@ from windlass.store.postgres.connections import (
     Target,
 )
 from windlass.store.postgres.failures import Patience, one_line
+from windlass.store.postgres.inspection import PostgresInspection
 from windlass.store.postgres.listen import PostgresWakeups
 from windlass.store.postgres.operations import PostgresOperations, Row, Statement
 from windlass.store.postgres.schedules import PostgresSchedules
@@ -48,6 +50,7 @@ class PostgresStore:
         self._patience = patience
         self._operations = PostgresOperations()
         self._schedules = PostgresSchedules()
+        self._inspection = PostgresInspection()
         self._sql = load_queries("postgres")
         self._sync = SyncPool(self._target)
         self._async = AsyncPool(self._target, _POOL_SIZE)
@@ -67,6 +70,11 @@ class PostgresStore:
     def schedules(self) -> ScheduleOperations:
         """Where calls about schedules are made."""
         return self._schedules
+
+    @property
+    def inspection(self) -> InspectionOperations:
+        """Where operators' questions are made."""
+        return self._inspection
 
     def run(self, call: Call[T]) -> T:
         """Run a call, blocking."""

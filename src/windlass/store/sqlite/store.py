@@ -18,9 +18,11 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from windlass.sources import Sources
+from windlass.store.inspection import InspectionOperations
 from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
 from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
 from windlass.store.sqlite.files import parse_path
+from windlass.store.sqlite.inspection import SqliteInspection
 from windlass.store.sqlite.migrate import look_at_version
 from windlass.store.sqlite.operations import Kind, SqliteCall, SqliteOperations
 from windlass.store.sqlite.schedule_calls import SqliteSchedules
@@ -60,6 +62,7 @@ class SqliteStore:
         self._busy_seconds = busy_seconds
         self._operations = SqliteOperations()
         self._schedules = SqliteSchedules()
+        self._inspection = SqliteInspection()
         self._process = self._new_process()
 
     @property
@@ -71,6 +74,11 @@ class SqliteStore:
     def schedules(self) -> ScheduleOperations:
         """Where calls about schedules are made."""
         return self._schedules
+
+    @property
+    def inspection(self) -> InspectionOperations:
+        """Where operators' questions are made."""
+        return self._inspection
 
     def run(self, call: Call[T]) -> T:
         """Run a call on this thread."""

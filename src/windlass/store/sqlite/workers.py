@@ -11,6 +11,7 @@ from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,
+    from_micros_or_none,
     micros_of,
     to_id,
     to_json,
@@ -45,7 +46,7 @@ def renew(
 ) -> RenewReply:
     """Keep the worker alive; give back what it does not know it has."""
     now = from_micros(tx.now)
-    if not tx.execute("renew_worker", (tx.now + micros_of(lease), worker)):
+    if not tx.execute("renew_worker", (tx.now, tx.now + micros_of(lease), worker)):
         return RenewReply(now=now, alive=False, lost=tuple(held))
     named = {(item.tenant, blob_or_none(item.id), item.token): item for item in held}
     orders = []
@@ -92,7 +93,7 @@ def give_back(tx: Transaction, leases: Sequence[Lease]) -> None:
 
 
 def _worker(row: Row) -> WorkerInfo:
-    ident, host, pid, version, queues, jobs, seats, started_at, alive_until = row
+    ident, host, pid, version, queues, jobs, seats, started_at, renewed_at, alive_until = row
     return WorkerInfo(
         id=ident,
         host=host,
@@ -102,5 +103,6 @@ def _worker(row: Row) -> WorkerInfo:
         jobs=to_texts(jobs),
         seats=seats,
         started_at=from_micros(started_at),
+        renewed_at=from_micros_or_none(renewed_at),
         alive_until=from_micros(alive_until),
     )

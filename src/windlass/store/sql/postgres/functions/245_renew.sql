@@ -18,7 +18,8 @@ declare
   v_lost json;
 begin
   update windlass.workers w
-     set alive_until = greatest(w.alive_until, v_now + make_interval(secs => p_lease))
+     set renewed_at = v_now,
+         alive_until = greatest(w.alive_until, v_now + make_interval(secs => p_lease))
    where w.id = p_worker;
   if not found then
     select json_agg(json_build_object('tenant', h.tenant, 'id', h.id, 'token', h.token))

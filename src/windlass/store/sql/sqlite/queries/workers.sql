@@ -1,18 +1,20 @@
 -- Workers: their row says until when they are alive; the deadline of all their leases is there.
 
 -- name: register
-insert into workers (id, host, pid, version, queues, jobs, seats, started_at, alive_until)
-values (:id, :host, :pid, :version, :queues, :jobs, :seats, :now, :alive_until)
-on conflict (id) do update set alive_until = excluded.alive_until
+insert into workers (id, host, pid, version, queues, jobs, seats, started_at, renewed_at,
+                     alive_until)
+values (:id, :host, :pid, :version, :queues, :jobs, :seats, :now, :now, :alive_until)
+on conflict (id) do update
+  set renewed_at = excluded.renewed_at, alive_until = excluded.alive_until
 
 -- name: renew_worker
-update workers set alive_until = :alive_until where id = :worker
+update workers set renewed_at = :now, alive_until = :alive_until where id = :worker
 
 -- name: delete_worker
 delete from workers where id = :worker
 
 -- name: list_workers
-select id, host, pid, version, queues, jobs, seats, started_at, alive_until
+select id, host, pid, version, queues, jobs, seats, started_at, renewed_at, alive_until
   from workers order by started_at, id
 
 -- name: worker_claims

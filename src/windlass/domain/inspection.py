@@ -1,0 +1,91 @@
+"""What a look at a store tells of workers and of work, for operators.
+
+Every answer says when it was taken (``seen_at``), by the store's clock: ages and what is left of
+a lease are told by that, never by the clock of whoever asks.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that a worker holds."""
+
+    tenant: str
+    id: str
+    job: str
+    queue: str
+    attempt: int
+    started_at: datetime
+
+
+class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker, and what it is doing. One that died is known until it is reaped."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    queues: tuple[str, ...] | None  # None: every queue
+    jobs: tuple[str, ...]
+    seats: int
+    started_at: datetime
+    renewed_at: datetime | None  # None: it has not been heard of since this was not yet noted
+    alive_until: datetime
+    seen_at: datetime
+    busy: int  # all that it holds; `running` may be a part of that
+    running: tuple[Running, ...] = ()  # the oldest first
+
+    @property
+    def alive(self) -> bool:
+        """Whether its leases are valid."""
+        return self.alive_until > self.seen_at
+
+    @property
+    def lease_left(self) -> float:
+        """Seconds until it is dead, unless it renews; below zero: for how long it has been."""
+        return (self.alive_until - self.seen_at).total_seconds()
+
+    def serves(self, queue: str, job: str) -> bool:
+        """Whether it would take such a run."""
+        return job in self.jobs and (self.queues is None or queue in self.queues)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        shown: dict[str, Any] = msgspec.to_builtins(self)
+        return shown | {"alive": self.alive, "lease_left": self.lease_left}
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a job is ready in a queue."""
+
+    queue: str
+    job: str
+    waiting: int  # as far as the queue was looked through
+    oldest_at: datetime
+    seen_at: datetime
+
+    @property
+    def seconds(self) -> float:
+        """For how long the oldest has been ready."""
+        return (self.seen_at - self.oldest_at).total_seconds()
+
+
+class Overdue(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that should no longer be running."""
+
+    tenant: str
+    id: str
+    job: str
+    worker: str
+    started_at: datetime
+    timeout: float | None
+    alive_until: datetime | None  # of its worker; None: there is no such worker any more
+    seen_at: datetime
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether its worker is dead: it waits to be reaped."""
+        return self.alive_until is None or self.alive_until <= self.seen_at

@@ -1,0 +1,98 @@
+"""Looks at what is there, for operators."""
+
+from collections.abc import Sequence
+
+from windlass.domain.inspection import Demand, Overdue, Running, WorkerState
+from windlass.store.interface import Call
+from windlass.store.sqlite import workers
+from windlass.store.sqlite.operations import Kind, SqliteCall
+from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.values import from_micros, from_micros_or_none, micros_of, to_id
+
+
+class SqliteInspection:
+    """The operations of :class:`windlass.store.inspection.InspectionOperations`."""
+
+    def workers(self, most: int) -> Call[Sequence[WorkerState]]:
+        return SqliteCall(
+            "inspect_workers", Kind.SCAN, lambda tx: _workers(tx, most), repeatable=True
+        )
+
+    def demand(self, most: int) -> Call[Sequence[Demand]]:
+        return SqliteCall(
+            "inspect_demand", Kind.SCAN, lambda tx: _demand(tx, most), repeatable=True
+        )
+
+    def overdue(self, late: float, most: int) -> Call[Sequence[Overdue]]:
+        return SqliteCall(
+            "overdue", Kind.SCAN, lambda tx: _overdue(tx, late, most), repeatable=True
+        )
+
+
+def _workers(tx: Transaction, most: int) -> Sequence[WorkerState]:
+    now = from_micros(tx.now)
+    found = []
+    for info in workers.list_workers(tx):
+        (busy,) = tx.fetch_one("count_held", (info.id,)) or (0,)
+        running = tuple(_running(row) for row in tx.fetch("oldest_held", (info.id, most)))
+        found.append(
+            WorkerState(
+                id=info.id,
+                host=info.host,
+                pid=info.pid,
+                version=info.version,
+                queues=info.queues,
+                jobs=info.jobs,
+                seats=info.seats,
+                started_at=info.started_at or now,
+                renewed_at=info.renewed_at,
+                alive_until=info.alive_until or now,
+                seen_at=now,
+                busy=busy,
+                running=running,
+            )
+        )
+    return found
+
+
+def _running(row: Row) -> Running:
+    tenant, blob, job, queue, attempt, started_at = row
+    return Running(
+        tenant=tenant,
+        id=to_id(blob),
+        job=job,
+        queue=queue,
+        attempt=attempt,
+        started_at=from_micros(started_at),
+    )
+
+
+def _demand(tx: Transaction, most: int) -> Sequence[Demand]:
+    return [
+        Demand(
+            queue=queue,
+            job=job,
+            waiting=waiting,
+            oldest_at=from_micros(oldest),
+            seen_at=from_micros(tx.now),
+        )
+        for (queue,) in list(tx.fetch("ready_queues"))
+        for job, waiting, oldest in tx.fetch("queue_demand", (queue, most))
+    ]
+
+
+def _overdue(tx: Transaction, late: float, most: int) -> Sequence[Overdue]:
+    rows = tx.fetch("overdue", {"before": tx.now - micros_of(late), "most": most})
+    return [
+        Overdue(
+            tenant=tenant,
+            id=to_id(blob),
+            job=job,
+            worker=worker,
+            started_at=from_micros(started_at),
+            timeout=timeout,
+            alive_until=from_micros_or_none(alive_until),
+            seen_at=from_micros(tx.now),
+        )
+        for tenant, blob, job, worker, started_at, timeout, alive_until in rows
+    ]
