@@ -39,6 +39,8 @@ class Console:
     def __init__(self, app: "Windlass", level: str) -> None:
         self._app = app
         handler = logs.configure("console", level, stream=sys.stdout)
+        # It tells how many files it saw change; we tell which.
+        logging.getLogger("watchfiles").setLevel(logging.WARNING)
         handler.setFormatter(_Formatter())
 
     def greet(self) -> None:
