@@ -34,6 +34,11 @@ class Job(Generic[P, C, R_co]):
         """The job's name."""
         return self.spec.name
 
+    @property
+    def app(self) -> "Windlass":
+        """The application that it belongs to."""
+        return self._app
+
     def __call__(self, *args: C.args, **kwargs: C.kwargs) -> R_co:
         """Call the function itself, here and now."""
         result: R_co = self.spec.handler(*args, **kwargs)

@@ -108,9 +108,14 @@ def belong(resources: OpenResources, loop: asyncio.AbstractEventLoop) -> None:
     resources._loop = loop
 
 
+def all_open(resources: OpenResources) -> bool:
+    """Whether there is nothing left to open."""
+    return len(resources._open) == len(resources._openers)
+
+
 async def open_all(resources: OpenResources) -> None:
     """Open what is not open. An attempt that is canceled does not break it off."""
-    if len(resources._open) == len(resources._openers):
+    if all_open(resources):
         return
     if resources._opening is None:
         resources._opening = asyncio.get_running_loop().create_task(resources._open_all())
@@ -120,7 +125,7 @@ async def open_all(resources: OpenResources) -> None:
 
 def open_all_in_thread(resources: OpenResources) -> None:
     """The same, from a handler's thread."""
-    if len(resources._open) == len(resources._openers):
+    if all_open(resources):
         return
     if resources._loop is None:
         raise UsageError("Resources are opened by a worker.")

@@ -193,10 +193,13 @@ class Sources:
 
     @staticmethod
     def manual(
-        *, start: datetime = datetime(2030, 1, 1, tzinfo=UTC), seed: int = 0
+        *,
+        start: datetime = datetime(2030, 1, 1, tzinfo=UTC),
+        seed: int = 0,
+        clock: ManualClock | None = None,
     ) -> "ManualSources":
         """Return a clock that stands still and ids and jitter that repeat with the seed."""
-        clock = ManualClock(start)
+        clock = clock or ManualClock(start)
         ids = Ids(clock, Random(seed))
         return ManualSources(clock=clock, ids=ids, random=Random(seed + 1))
 

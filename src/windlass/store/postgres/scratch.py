@@ -1,0 +1,60 @@
+"""Databases for a while, such as those of tests: made beside the one that a URL names."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import sql
+
+from windlass.errors import StoreUnavailable, UsageError
+from windlass.store.postgres.connections import Target
+from windlass.store.postgres.failures import one_line
+
+PREFIX = "windlass_test_"
+_STALL = 30.0
+
+
+def create_database(server: str, template: str | None = None) -> str:
+    """Make a database, a copy of another one if `template` is its URL; returns its URL."""
+    name = f"{PREFIX}{secrets.token_hex(6)}"
+    source = "template0" if template is None else _name(template)
+    with _connected(server) as conn:
+        conn.execute(
+            sql.SQL("create database {} template {}").format(
+                sql.Identifier(name), sql.Identifier(source)
+            )
+        )
+    return urlsplit(server)._replace(path=f"/{name}").geturl()
+
+
+def drop_database(server: str, url: str) -> None:
+    """Drop a database that `create_database` made, and end the sessions that still use it."""
+    name = _name(url)
+    if not name.startswith(PREFIX):
+        raise UsageError(f"The database {name!r} was not made for tests and is not dropped.")
+    with _connected(server) as conn:
+        conn.execute(
+            sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
+        )
+
+
+def _name(url: str) -> str:
+    return urlsplit(url).path.lstrip("/")
+
+
+@contextmanager
+def _connected(server: str) -> Iterator[psycopg.Connection[Any]]:
+    try:
+        with psycopg.connect(Target.parse(server, _STALL).conninfo, autocommit=True) as conn:
+            yield conn
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise UsageError(
+            f"The server for tests refuses: {one_line(error)}; its user needs CREATEDB."
+        ) from error
+    except psycopg.OperationalError as error:
+        raise StoreUnavailable(
+            f"The server for tests cannot be reached: {one_line(error)}"
+        ) from error

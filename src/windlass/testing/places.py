@@ -1,0 +1,133 @@
+"""Where an application is tested: a store of the test's own, on a clock of the test's own.
+
+Only the application's connections change hands. Its jobs, schedules and resources stay, so a test
+enqueues with the very objects that the program has.
+"""
+
+import importlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from windlass.app import Windlass
+from windlass.client import Client
+from windlass.config import Settings, find_file
+from windlass.domain.rules import Moment
+from windlass.errors import UsageError
+from windlass.sources import Sources
+from windlass.store.open import open_store
+from windlass.testing.clock import START, VirtualClock
+from windlass.testing.faces import Procedure, Work, perform_anywhere
+from windlass.transport.store import StoreTransport
+
+MEMORY = Path("/dev/shm")
+
+
+@contextmanager
+def isolated(
+    app: Windlass | None = None,
+    *,
+    server: str | None = None,
+    start: Moment = START,
+    seed: int = 0,
+    **settings: Any,
+) -> Iterator[Windlass]:
+    """Put an application, or a new one, on an empty store and a virtual clock, for a while.
+
+    The store is a temporary SQLite file or, where `server` is a postgresql:// URL, a new database
+    on that server; the one that the URL names is not touched. `start` is the first time that the
+    clock shows, an instant or "now"; `seed` decides ids and jitter.
+    """
+    with scratch(server) as url, moved(app, url, start=start, seed=seed, **settings) as found:
+        yield found
+
+
+@contextmanager
+def moved(
+    app: Windlass | None,
+    url: str,
+    *,
+    start: Moment = START,
+    seed: int = 0,
+    **settings: Any,
+) -> Iterator[Windlass]:
+    """The same on an empty store that is there already."""
+    clock = VirtualClock(start)
+    sources = Sources.manual(clock=clock, seed=seed)
+    if app is None:
+        found = Windlass(url, sources=sources, **settings)
+        kept = None
+    else:
+        found = app
+        kept = (app.settings, app.sources, app.transport, app.store, app.client)
+        app.settings = replace(app.settings.having(**settings), url=url)
+        app.sources, app.transport = sources, StoreTransport()
+        app.store = open_store(app.settings, sources)
+        app.client = Client(app.store, sources, app.transport, tenant=app.settings.tenant)
+    try:
+        found.store.migrate()
+        # Declared schedules count from where they are declared, not from the next drain.
+        clock.before_moving(found.schedules.sync)
+        yield found
+    finally:
+        perform_anywhere(found.store, _closing(found))
+        if kept is not None:
+            found.settings, found.sources, found.transport, found.store, found.client = kept
+
+
+@contextmanager
+def scratch(server: str | None = None, template: str | None = None) -> Iterator[str]:
+    """The URL of an empty store that is gone afterwards."""
+    if server is None:
+        # In memory where there is such a folder: each commit waits for its disk.
+        folder = tempfile.mkdtemp(prefix="windlass-", dir=MEMORY if MEMORY.is_dir() else None)
+        try:
+            yield f"sqlite:///{folder}/windlass.db"
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return
+    if not server.startswith(("postgresql:", "postgres:")):
+        raise UsageError("A server for tests is named by a postgresql:// URL.")
+    from windlass.store.postgres.scratch import create_database, drop_database
+
+    url = create_database(server, template)
+    try:
+        yield url
+    finally:
+        drop_database(server, url)
+
+
+def load(named: str | None, root: Path) -> Windlass | None:
+    """The application at `module:name`, else the one that the project's settings name, if any."""
+    named = named or Settings.load(directory=root).app
+    if named is None:
+        return None
+    config = find_file(root)
+    folder = str(root if config is None else config.parent)
+    if folder not in sys.path:  # as the command line does
+        sys.path.insert(0, folder)
+    module, _, name = named.partition(":")
+    found = getattr(importlib.import_module(module), name or "app", None)
+    if not isinstance(found, Windlass):
+        raise UsageError(f"{named} is no Windlass: name the application under test as module:name.")
+    return found
+
+
+def clock_of(app: Windlass) -> VirtualClock:
+    """The application's virtual clock. Raises UsageError where it has none."""
+    clock = app.sources.clock
+    if not isinstance(clock, VirtualClock):
+        raise UsageError(
+            "This application is on its own store and the real clock, which tests must leave "
+            "alone: use the fixture windlass_app, or `with testing.isolated(app):`."
+        )
+    return clock
+
+
+def _closing(app: Windlass) -> Procedure[None]:
+    yield Work(coroutine=app.store.aclose)

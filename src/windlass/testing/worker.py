@@ -1,0 +1,196 @@
+"""A worker with one seat, moved by hand: each of its steps is a procedure.
+
+It takes, runs and ends attempts as the real one does, by the same operations and the same
+`Runner`. What it leaves out is what needs real time: a heartbeat (its lease is for ever), polling,
+and a thread for sync handlers. An attempt that took too long by the virtual clock has timed out.
+"""
+
+import asyncio
+import os
+import socket
+from importlib.metadata import version
+
+from windlass.app import Windlass
+from windlass.domain.run import (
+    Claimed,
+    CycleReply,
+    Finish,
+    RunRecord,
+    RunRef,
+    SweepReply,
+    Want,
+    WorkerInfo,
+)
+from windlass.duration import MAX_SECONDS
+from windlass.engine.attempt import Runner, timeout_of
+from windlass.engine.holdings import Holding, Stop
+from windlass.engine.scheduler import Scheduler
+from windlass.errors import RunNotFound
+from windlass.resources import OpenResources, all_open, belong, close_all, open_all
+from windlass.testing.faces import Procedure, Work
+from windlass.testing.places import clock_of
+
+SWEEP_LIMIT = 500
+
+
+class Witness(Runner):
+    """Runs attempts and keeps what the last one raised: the store has only its description."""
+
+    raised: BaseException | None = None
+
+    def conclude_error(self, holding: Holding, error: BaseException) -> Finish | None:
+        """What becomes of an attempt whose handler raised, or was stopped."""
+        self.raised = error
+        return super().conclude_error(holding, error)
+
+    def timed_out(self, holding: Holding) -> Finish:
+        """What becomes of an attempt that took too long."""
+        self.raised = TimeoutError(f"timed out after {timeout_of(holding):g} s")
+        return super().timed_out(holding)
+
+
+class LoneWorker:
+    """Takes runs of an application, one at a time, when told to."""
+
+    def __init__(self, app: Windlass) -> None:
+        self._clock = clock_of(app)
+        self._app = app
+        self._store = app.store
+        self._resources = OpenResources(app.resource.openers)
+        self.runner = Witness(app.store, app.sources, self._resources, app.settings.payload_limit)
+        self._claims = 0
+        self._fired = False
+        self._scheduler: Scheduler | None = None
+
+    def arrive(self, lease: float | None = None) -> Procedure[None]:
+        """Make the jobs, the schedules and itself known to the store, for ever or for a lease."""
+        app, host = self._app, socket.gethostname()
+        tenant = app.settings.tenant
+        self.runner.worker = f"{host}:{os.getpid()}:{app.sources.new_id()[-6:]}"
+        yield app.store.operations.sync_jobs([spec.row(tenant) for spec in app.jobs.specs()])
+        yield Work(call=app.schedules.sync)
+        info = WorkerInfo(
+            id=self.runner.worker,
+            host=host,
+            pid=os.getpid(),
+            version=version("windlass"),
+            queues=None,
+            jobs=tuple(app.jobs),
+            seats=1,
+        )
+        yield self._store.operations.register(info, MAX_SECONDS if lease is None else lease)
+
+    def leave(self) -> Procedure[None]:
+        """Close what was opened, and give back what it still holds."""
+        if self._resources_used:
+            yield Work(coroutine=lambda: close_all(self._resources))
+        if self.runner.worker:
+            yield self._store.operations.retire(self.runner.worker)
+
+    # -- what time moves ----------------------------------------------------------------------
+
+    def sweep(self) -> Procedure[SweepReply]:
+        """Dispatch what is due, end what has expired, take back what dead workers hold."""
+        reply: SweepReply = yield self._store.operations.sweep(
+            dispatch=True,
+            expire=True,
+            reap=True,
+            max_crashes=self._app.settings.max_crashes,
+            limit=SWEEP_LIMIT,
+        )
+        return reply
+
+    def plan(self) -> Procedure[bool]:
+        """Let the scheduler fire what is due; returns whether it made a run."""
+        self._fired = False
+        if self._scheduler is None:
+            self._scheduler = Scheduler(
+                self._store,
+                self._app.sources,
+                self._app.transport,
+                poll=self._app.settings.poll,
+                fired=self._has_fired,
+            )
+        yield Work(coroutine=self._scheduler.work)
+        return self._fired
+
+    # -- attempts -----------------------------------------------------------------------------
+
+    def take(self, run: RunRef | None = None) -> Procedure[Claimed | None]:
+        """Claim this run, or the next one that is ready; None where there is none."""
+        want = Want(limit=1, jobs=tuple(self._app.jobs), ids=None if run is None else (run,))
+        self._claims += 1
+        reply: CycleReply = yield self._store.operations.cycle(
+            self.runner.worker, self._claims, (), want
+        )
+        return reply.claimed[0] if reply.claimed else None
+
+    def hold(self, claimed: Claimed) -> Holding:
+        """A claimed run with its definition."""
+        return Holding(claimed, self._app.jobs[claimed.job].spec)
+
+    def attempt(self, holding: Holding) -> Procedure[Finish | None]:
+        """Run the handler; returns what is to be recorded."""
+        self.runner.raised = None
+        spec = holding.spec
+        began = self._clock.monotonic()
+        if spec.signature.is_async:
+            finish: Finish | None = yield Work(coroutine=lambda: self._run_async(holding))
+        else:
+            if spec.signature.takes_context and self._resources_used:
+                yield Work(coroutine=self._open)
+            finish = yield from self._run_sync(holding)
+        limit = timeout_of(holding)
+        if limit is not None and self._clock.monotonic() - began >= limit and holding.stop is None:
+            finish = self.runner.timed_out(holding)
+        return finish
+
+    def record(self, finish: Finish | None) -> Procedure[None]:
+        """Tell the store; nothing where the lease is not ours any more."""
+        if finish is not None:
+            self._claims += 1
+            yield self._store.operations.cycle(self.runner.worker, self._claims, (finish,), None)
+
+    def read(self, run: RunRef) -> Procedure[RunRecord]:
+        """The run as it is now."""
+        record: RunRecord | None = yield self._store.operations.get_run(run)
+        if record is None:
+            raise RunNotFound(run.id)
+        return record
+
+    # -- inside -------------------------------------------------------------------------------
+
+    @property
+    def _resources_used(self) -> bool:
+        return bool(self._app.resource.openers)
+
+    def _run_sync(self, holding: Holding) -> Procedure[Finish | None]:
+        call = Work(call=lambda: self.runner.run_sync(holding))
+        if self._resources_used and not all_open(self._resources):
+            # It will ask the loop for what could not be opened, so the loop must run.
+            call = Work(coroutine=lambda: asyncio.to_thread(self.runner.run_sync, holding))
+        finish: Finish | None = yield call
+        return finish
+
+    async def _run_async(self, holding: Holding) -> Finish | None:
+        belong(self._resources, asyncio.get_running_loop())
+        task = asyncio.create_task(self.runner.run_async(holding))
+        try:
+            done, _ = await asyncio.wait({task}, timeout=timeout_of(holding))
+            if not done:
+                holding.stop = Stop.TIMEOUT
+                task.cancel()
+            return await task
+        except asyncio.CancelledError:
+            # The test gives up; so does the handler, and its run goes back to its queue.
+            holding.stop = Stop.SHUTDOWN
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+
+    async def _open(self) -> None:
+        belong(self._resources, asyncio.get_running_loop())
+        await open_all(self._resources)
+
+    def _has_fired(self) -> None:
+        self._fired = True
