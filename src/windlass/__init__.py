@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         LeaseLost,
         NotFound,
         PayloadTooLarge,
+        ProcessDied,
         ResultTimeout,
         RunFailed,
         RunNotFound,
@@ -71,6 +72,7 @@ __all__ = [
     "LeaseLost",
     "NotFound",
     "PayloadTooLarge",
+    "ProcessDied",
     "Request",
     "ResultTimeout",
     "Retry",
@@ -110,8 +112,8 @@ _HOMES = {
     "windlass.engine.worker": "Worker",
     "windlass.errors": """
         BadArguments BadDuration BadOption BadPayload ConflictError DuplicateJob IllegalTransition
-        JobFileError KeyConflict LeaseLost NotFound PayloadTooLarge ResultTimeout RunFailed
-        RunNotFound ScheduleBusy ScheduleNotFound SchemaMismatch StoreError StoreFull
+        JobFileError KeyConflict LeaseLost NotFound PayloadTooLarge ProcessDied ResultTimeout
+        RunFailed RunNotFound ScheduleBusy ScheduleNotFound SchemaMismatch StoreError StoreFull
         StoreUnavailable UnknownJob UsageError WindlassError
     """,
     "windlass.job": "Job",

@@ -1,6 +1,7 @@
 """The application: where settings, store, jobs and clients are put together."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from windlass.client import Client, Request, Run
@@ -9,13 +10,15 @@ from windlass.client.requests import UsingOptions
 from windlass.config import Settings
 from windlass.context import Context, SyncContext
 from windlass.domain.inspection import WorkerState
-from windlass.domain.job import JobOptions, define_job
+from windlass.domain.job import Executor, JobOptions, define_job
 from windlass.duration import Duration, parse_duration
+from windlass.engine.children import Isolation
 from windlass.engine.options import WorkerOptions
 from windlass.engine.sweeper import RESEND_AFTER
 from windlass.engine.worker import Worker
 from windlass.errors import UsageError
 from windlass.files.registry import Jobs
+from windlass.isolation.locate import check_findable, origin_of
 from windlass.job import Job
 from windlass.requester import Requester
 from windlass.resources import OpenResources, Resources
@@ -44,6 +47,10 @@ class WorkerChanges(TypedDict, total=False):
     max_crashes: int
     concurrency: int
     threads: int
+    process_seats: int
+    cancel_grace: Duration
+    recycle_runs: int
+    recycle_memory: int
     queues: Sequence[str] | None
 
 
@@ -117,7 +124,10 @@ class Windlass:
 
         def define(function: Callable[..., Any]) -> Job[Any, Any, Any]:
             options.setdefault("max_attempts", self.settings.max_attempts)
-            return self.jobs.add(Job(self, define_job(function, **options)))
+            spec = define_job(function, **options)
+            if spec.executor is Executor.PROCESS:
+                check_findable(spec)
+            return self.jobs.add(Job(self, spec))
 
         return define if handler is None else define(handler)
 
@@ -245,6 +255,10 @@ class Windlass:
             max_crashes=settings.max_crashes,
             concurrency=settings.concurrency,
             threads=settings.threads,
+            process_seats=settings.process_seats,
+            cancel_grace=settings.cancel_grace,
+            recycle_runs=settings.recycle_runs,
+            recycle_memory=settings.recycle_memory,
             queues=settings.queues,
             result_limit=settings.payload_limit,
             services=services,
@@ -260,9 +274,18 @@ class Windlass:
             expecting=self.jobs.folder is not None,
             resources=OpenResources(self.resource.openers),
             announce=self.schedules.announce,
+            isolation=self._isolation(),
         )
         self.jobs.served_by(worker)
         return worker
+
+    def _isolation(self) -> Isolation:
+        """How child processes find the jobs; refuses those that need it and cannot be found."""
+        isolation = Isolation(origin_of=partial(origin_of, self), url=self.settings.url)
+        for spec in self.jobs.specs():
+            if spec.executor is Executor.PROCESS:
+                isolation.origin_of(spec)
+        return isolation
 
     def migrate(self) -> tuple[int, int]:
         """Bring the store's schema up to date; returns the versions before and after."""

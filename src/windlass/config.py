@@ -25,6 +25,7 @@ PREFIX: Final = "WINDLASS_"
 
 DEFAULT_URL: Final = "sqlite:///windlass.db"
 DEFAULT_LEASE: Final = 30.0
+DEFAULT_PROCESS_SEATS: Final = os.cpu_count() or 1
 JOBS: Final = "jobs"
 SCHEMES: Final = ("sqlite", "postgresql", "postgres")
 
@@ -61,6 +62,16 @@ class Settings:
     """Async handlers at a time in one worker."""
     threads: int = 10
     """Sync handlers at a time in one worker."""
+    process_seats: int = DEFAULT_PROCESS_SEATS
+    """Handlers in child processes at a time in one worker: as many as there are cores."""
+    cancel_grace: float = 5.0
+    """How long a handler that was told to end may go on."""
+    processes: int = 1
+    """Worker processes that `windlass worker` starts."""
+    recycle_runs: int | None = None
+    """After so many runs a process that runs handlers is replaced."""
+    recycle_memory: int | None = None
+    """Above so many megabytes a process that runs handlers is replaced."""
     queues: tuple[str, ...] | None = None
     """The queues a worker serves; None means all that its jobs name."""
     tenant: str = "default"
@@ -256,6 +267,11 @@ _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
         "poll": _duration(least=0.01),
         "concurrency": _integer(1, 100_000),
         "threads": _integer(1, 10_000),
+        "process_seats": _integer(1, 1_000),
+        "cancel_grace": _duration(least=0),
+        "processes": _integer(1, 1_000),
+        "recycle_runs": _integer(1, 1_000_000_000),
+        "recycle_memory": _integer(1, 100_000_000),
         "queues": _queues,
         "tenant": _matching(
             r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", "letters, digits, '_', '.' and '-'"

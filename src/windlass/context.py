@@ -2,7 +2,7 @@
 
 import logging
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from windlass.domain.artifact import Artifact
 from windlass.domain.job import check_text
@@ -10,7 +10,9 @@ from windlass.domain.run import Claimed, Held
 from windlass.errors import BadOption, LeaseLost
 from windlass.logs import RunLog
 from windlass.resources import OpenResources
-from windlass.store.interface import Call, Store
+from windlass.store.interface import Call
+
+T = TypeVar("T")
 
 _logger = logging.getLogger("windlass.run")
 _LONGEST_MESSAGE = 10_000
@@ -26,12 +28,40 @@ class Standing(Protocol):
     def stopping(self) -> bool: ...
 
 
+class ArtifactCalls(Protocol):
+    """What a handler may do with artifacts."""
+
+    def get(self, tenant: str, artifact: str) -> Call[Artifact | None]: ...
+
+    def delete(self, tenant: str, artifact: str) -> Call[bool]: ...
+
+
+class Calls(Protocol):
+    """What a handler may do under its lease."""
+
+    @property
+    def artifacts(self) -> ArtifactCalls: ...
+
+    def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]: ...
+
+
+class Desk(Protocol):
+    """Where a context has its calls done: a store, or, in a child process, its worker."""
+
+    @property
+    def operations(self) -> Calls: ...
+
+    def run(self, call: Call[T]) -> T: ...
+
+    async def arun(self, call: Call[T]) -> T: ...
+
+
 class Artifacts:
     """The artifacts of a tenant, for async handlers."""
 
     __slots__ = ("_store", "_tenant")
 
-    def __init__(self, store: Store, tenant: str) -> None:
+    def __init__(self, store: Desk, tenant: str) -> None:
         self._store = store
         self._tenant = tenant
 
@@ -49,7 +79,7 @@ class SyncArtifacts:
 
     __slots__ = ("_store", "_tenant")
 
-    def __init__(self, store: Store, tenant: str) -> None:
+    def __init__(self, store: Desk, tenant: str) -> None:
         self._store = store
         self._tenant = tenant
 
@@ -69,7 +99,7 @@ class _BaseContext:
         self,
         claimed: Claimed,
         standing: Standing,
-        store: Store,
+        store: Desk,
         worker: str,
         resources: OpenResources,
     ) -> None:

@@ -22,6 +22,7 @@
     │   ├── StoreUnavailable        store_unavailable   (retryable)
     │   ├── StoreFull               store_full
     │   └── SchemaMismatch          schema_mismatch
+    ├── ProcessDied                 process_died        under a handler
     ├── ResultTimeout               result_timeout      (also a TimeoutError)
     └── RunFailed                   run_failed
 
@@ -325,6 +326,19 @@ class SchemaMismatch(StoreError):
             return f"The store has no Windlass schema and {needs}: run `windlass migrate`."
         remedy = "run `windlass migrate`" if self.found < self.expected else "upgrade Windlass"
         return f"The store's schema has version {self.found} and {needs}: {remedy}."
+
+
+class ProcessDied(WindlassError):
+    """The child process that ran a handler died; `how` says by which signal or exit code."""
+
+    code = "process_died"
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.how = how
+
+    def __str__(self) -> str:
+        return f"The process that ran the handler ended {self.how}."
 
 
 class ResultTimeout(WindlassError, TimeoutError):

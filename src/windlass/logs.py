@@ -30,9 +30,10 @@ _PLAIN = re.compile(r"[^\s\"=]+")
 
 _COLORS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
 
-_STANDARD = frozenset(
+STANDARD: Final = frozenset(
     logging.LogRecord("", 0, "", 0, "", (), None).__dict__ | {"message": "", "asctime": ""}
 )
+"""What every event has, which is no field of its own."""
 
 logging.getLogger(LOGGER).addHandler(logging.NullHandler())
 
@@ -149,17 +150,17 @@ def _timestamp(record: logging.LogRecord) -> str:
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     """Return our fields in their order, then whatever else the caller put into `extra`."""
     given = record.__dict__
-    ours = {name: _plain(given[name]) for name in FIELDS if given.get(name) is not None}
+    ours = {name: plain(given[name]) for name in FIELDS if given.get(name) is not None}
     return ours | dict(_others(given))
 
 
 def _others(given: dict[str, object]) -> Iterator[tuple[str, object]]:
     for name, value in given.items():
-        if name not in _STANDARD and name not in FIELDS:
-            yield str(name), _plain(value)
+        if name not in STANDARD and name not in FIELDS:
+            yield str(name), plain(value)
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
     """Return what JSON has a form for; other objects as their text."""
     if value is None or isinstance(value, (bool, int)):
         return value
@@ -172,6 +173,8 @@ def _exception(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     parts = []
     if record.exc_info and record.exc_info[0] is not None:
         parts.append(formatter.formatException(record.exc_info))
+    elif record.exc_text:  # of another process, which had the exception
+        parts.append(record.exc_text)
     if record.stack_info:
         parts.append(formatter.formatStack(record.stack_info))
     return "\n".join(parts)

@@ -171,9 +171,9 @@ def test_executor_must_fit_the_function(app: Windlass) -> None:
     async def on_loop() -> None: ...
     def in_thread() -> None: ...
 
-    with pytest.raises(BadOption, match="an async function runs as 'async', not 'thread'"):
+    with pytest.raises(BadOption, match="an async function runs as 'async' or 'process'"):
         app.job(executor="thread")(on_loop)
-    with pytest.raises(BadOption, match="a sync function runs as 'thread', not 'async'"):
+    with pytest.raises(BadOption, match="a sync function runs as 'thread' or 'process'"):
         app.job(executor="async")(in_thread)
 
 

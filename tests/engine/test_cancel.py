@@ -20,7 +20,6 @@ from windlass import (
     SyncContext,
     Windlass,
 )
-from windlass.engine import seats
 
 
 def types(run: Run) -> list[str]:
@@ -176,10 +175,7 @@ async def test_success_that_comes_first_wins(app: Windlass, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
-async def test_handler_that_ignores_it_is_recorded_without_it(
-    app: Windlass, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(seats, "_STUBBORN", 0.05)
+async def test_handler_that_ignores_it_is_recorded_without_it(app: Windlass, kind: str) -> None:
     started, go = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
@@ -200,7 +196,7 @@ async def test_handler_that_ignores_it_is_recorded_without_it(
         return "too late"
 
     run = await (on_loop if kind == "async" else in_thread).aenqueue()
-    async with working(app):
+    async with working(app, cancel_grace="50ms"):
         await within(started)
         await app.acancel(run.id, reason="now")
         await run.await_end(timeout=10)

@@ -6,8 +6,6 @@ import asyncio
 import threading
 from typing import Any
 
-import pytest
-
 from tests.fixtures.apps import PATIENCE, reached, within, working
 from windlass import (
     AttemptOutcome,
@@ -20,7 +18,6 @@ from windlass import (
     SyncContext,
     Windlass,
 )
-from windlass.engine import seats
 
 
 def check_timed_out(run: Run, seconds: str = "0.05") -> None:
@@ -122,9 +119,8 @@ async def test_handler_that_ends_in_time_once_told_has_succeeded(app: Windlass) 
 
 
 async def test_handler_that_swallows_cancellation_is_recorded_without_it(
-    app: Windlass, monkeypatch: pytest.MonkeyPatch
+    app: Windlass,
 ) -> None:
-    monkeypatch.setattr(seats, "_STUBBORN", 0.05)
     go, told = asyncio.Event(), asyncio.Event()
 
     @app.job(timeout="50ms", max_attempts=1)
@@ -142,7 +138,7 @@ async def test_handler_that_swallows_cancellation_is_recorded_without_it(
         return "fine"
 
     run = await stubborn.aenqueue()
-    async with working(app, concurrency=1):
+    async with working(app, concurrency=1, cancel_grace="50ms"):
         await run.await_end(timeout=10)
         assert told.is_set()
         check_timed_out(run)

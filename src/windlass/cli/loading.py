@@ -11,15 +11,13 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 from windlass.app import Windlass
-from windlass.client import Client
 from windlass.config import FILE_NAME, Settings, find_file
 from windlass.errors import StoreError, UsageError, WindlassError
-from windlass.store.open import open_store
+from windlass.isolation.locate import move
 
 DEFAULT_NAME = "app"
 
@@ -61,13 +59,6 @@ def must_exist(app: Windlass) -> None:
             f"There is no file {path}: it is made when a worker starts or an application enqueues; "
             "or name another store by --url."
         )
-
-
-def move(app: Windlass, url: str) -> None:
-    """Let an application that has not been used yet work on another store."""
-    app.settings = replace(app.settings, url=Settings.load(url=url).url)
-    app.store = open_store(app.settings, app.sources)
-    app.client = Client(app.store, app.sources, app.transport, tenant=app.settings.tenant)
 
 
 def load(named: str) -> Windlass:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from types import CodeType
 from typing import Any, TypedDict, TypeGuard, Unpack
 
+from windlass.domain.origin import Folder
 from windlass.domain.policy import Retry
 from windlass.domain.run import JobRow
 from windlass.domain.signature import Signature
@@ -26,6 +27,7 @@ class Executor(StrEnum):
 
     ASYNC = "async"  # on the worker's event loop
     THREAD = "thread"  # in one of the worker's threads
+    PROCESS = "process"  # in a child process of the worker, which can be killed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class JobSpec:
     version: str = ""
     home: object = field(default=None, repr=False, compare=False)
     """What must live as long as the definition: a job file's modules."""
+    folder: Folder | None = field(default=None, repr=False, compare=False)
+    """The job files that it was defined in, as they were."""
 
     def row(self, tenant: str) -> JobRow:
         """What is stored, for processes that have not this code."""
@@ -155,9 +159,12 @@ def _executor(value: str | None, signature: Signature) -> Executor:
         return natural
     if value not in tuple(Executor):
         raise BadOption("executor", f"{value!r} is not one of {', '.join(Executor)}")
+    if value == Executor.PROCESS:
+        return Executor.PROCESS
     if value != natural:
         kind = "an async" if signature.is_async else "a sync"
-        raise BadOption("executor", f"{kind} function runs as {natural.value!r}, not {value!r}")
+        why = f"{kind} function runs as {natural.value!r} or 'process', not {value!r}"
+        raise BadOption("executor", why)
     return natural
 
 

@@ -7,14 +7,19 @@ its attempt, not the worker.
 """
 
 import asyncio
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 import msgspec
 
 from windlass import codec
-from windlass.context import Context, SyncContext
+from windlass.context import Context, Desk, SyncContext
 from windlass.domain.outcome import (
     Cancel,
     Decision,
+    ErrorInfo,
     Fail,
     Outcome,
     Snooze,
@@ -27,15 +32,17 @@ from windlass.engine.holdings import Holding, Stop
 from windlass.errors import BadPayload, PayloadTooLarge
 from windlass.resources import OpenResources, open_all, open_all_in_thread
 from windlass.sources import Sources
-from windlass.store.interface import Store
+
+T = TypeVar("T")
 
 
 class Runner:
     """Runs attempts: on the loop, or in the calling thread."""
 
     def __init__(
-        self, store: Store, sources: Sources, resources: OpenResources, result_limit: int
+        self, store: Desk, sources: Sources, resources: OpenResources, result_limit: int
     ) -> None:
+        self._process = os.getpid()
         self._store = store
         self._resources = resources
         self._sources = sources
@@ -76,6 +83,8 @@ class Runner:
 
     def conclude_error(self, holding: Holding, error: BaseException) -> Finish | None:
         """What becomes of an attempt whose handler raised, or was stopped."""
+        if os.getpid() != self._process:
+            _leave_fork(error)
         if holding.stop is Stop.LOST:
             return None
         if holding.stop is not None and isinstance(error, asyncio.CancelledError):
@@ -103,6 +112,8 @@ class Runner:
         return all(task is not None and task.cancelling() > 0 for task in tasks)
 
     def _conclude(self, holding: Holding, value: object) -> Finish | None:
+        if os.getpid() != self._process:
+            _leave_fork()
         if holding.stop is Stop.LOST:
             return None
         match value:
@@ -142,6 +153,29 @@ class Runner:
             random=self._sources.jitter(),
         )
         return finish(holding, decision, error=error, counts=True, timed_out=timed_out)
+
+
+def prepared(find: Callable[[], T]) -> T | ErrorInfo:
+    """Call what comes before an attempt, such as an import: foreign code as well."""
+    try:
+        return find()
+    except BaseException as error:
+        return describe_error(error)
+
+
+def _leave_fork(error: BaseException | None = None) -> NoReturn:
+    """A handler has forked, and this is the copy: neither the run nor the worker is its own.
+
+    It ends as a forked process should, without what Python does at exit, which would be done to
+    connections and files of the worker.
+    """
+    code = getattr(error, "code", 1) if isinstance(error, SystemExit) else int(error is not None)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def finish(

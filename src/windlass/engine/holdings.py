@@ -7,6 +7,7 @@ back a run whose claim reply has just arrived.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -35,6 +36,8 @@ class Holding:
     stopping: bool = False
     concluded: bool = False  # its outcome is decided; what comes later is ignored
     task: asyncio.Task[None] | None = None
+    isolated: bool = False  # it runs in a child process
+    told: Callable[[], None] | None = None  # passes on how it stands to a child process
 
     @property
     def version(self) -> str | None:

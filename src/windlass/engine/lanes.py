@@ -1,8 +1,9 @@
 """Lanes: the seats of one executor, and which runs to ask the store for.
 
-A worker has one lane per executor (the loop, the threads), so that slow sync handlers never take
-the seats of async ones. A lane knows what it may claim: its free seats, plus a little ahead where
-handlers are so quick that a round trip to the store would leave the seats empty.
+A worker has one lane per executor (the loop, the threads, child processes), so that slow handlers
+of one kind never take the seats of another. A lane knows what it may claim: its free seats, plus a
+little ahead where handlers are so quick that a round trip to the store would leave the seats
+empty.
 
 Where to look in a queue (`Want.after`, `Want.window`) follows three rules:
 

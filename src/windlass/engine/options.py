@@ -18,6 +18,10 @@ class WorkerOptions:
     max_crashes: int = 3
     concurrency: int = 100
     threads: int = 10
+    process_seats: int = 2
+    cancel_grace: float = 5.0
+    recycle_runs: int | None = None
+    recycle_memory: int | None = None  # megabytes
     queues: tuple[str, ...] | None = None
     result_limit: int = 1024 * 1024
     services: bool = True

@@ -19,6 +19,7 @@ What happens when it dies here:
 import asyncio
 import contextvars
 import logging
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -87,6 +88,7 @@ class Pump:
         self._context = contextvars.copy_context()
         self._resume_at = 0.0
         self._pause = _FIRST_PAUSE
+        self._process = os.getpid()
         self.worker = ""
         self.claiming = True
         self.trips = 0
@@ -128,6 +130,8 @@ class Pump:
 
     def _look(self) -> None:
         self._scheduled = False
+        if os.getpid() != self._process:
+            return  # a fork that a handler made and let go on: what is held is not its own
         loop = asyncio.get_running_loop()
         if loop.time() < self._resume_at:
             return

@@ -6,13 +6,17 @@ goes on as it began. The store hears of it afterwards, and until it has.
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import version
 
 from windlass.domain.job import Executor, JobSpec
-from windlass.domain.run import JobRow
+from windlass.domain.run import JobRow, WorkerInfo
 from windlass.engine.lanes import Lane
 from windlass.engine.options import WorkerOptions
 from windlass.errors import StoreUnavailable, WindlassError
+from windlass.sources import Sources
 from windlass.store.interface import Store
 
 log = logging.getLogger(__name__)
@@ -23,7 +27,11 @@ class Roster:
 
     def __init__(self, jobs: Sequence[JobSpec], options: WorkerOptions) -> None:
         self._options = options
-        self._seats = {Executor.ASYNC: options.concurrency, Executor.THREAD: options.threads}
+        self._seats = {
+            Executor.ASYNC: options.concurrency,
+            Executor.THREAD: options.threads,
+            Executor.PROCESS: options.process_seats,
+        }
         self.jobs: dict[str, JobSpec] = {}
         self.lanes = {executor: Lane(executor, 0, (), options.queues) for executor in self._seats}
         self._changed = asyncio.Event()
@@ -39,6 +47,19 @@ class Roster:
     def open_lanes(self) -> int:
         """How many lanes ask for runs; at least one."""
         return max(1, sum(1 for lane in self.lanes.values() if lane.seats))
+
+    def introduce(self, sources: Sources) -> WorkerInfo:
+        """The worker, under a name that nobody had before."""
+        host, pid = socket.gethostname(), os.getpid()
+        return WorkerInfo(
+            id=f"{host}:{pid}:{sources.new_id()[-6:]}",
+            host=host,
+            pid=pid,
+            version=version("windlass"),
+            queues=self._options.queues,
+            jobs=tuple(self.jobs),
+            seats=self.seats,
+        )
 
     def rows(self) -> list[JobRow]:
         """The definitions, for the store."""

@@ -4,6 +4,10 @@ A run that was claimed waits until its lane has a seat, runs, and is *concluded*
 its handler's end, by a timeout, by a cancel that the handler ignored, by the worker's shutdown,
 or because its lease is lost. Whatever the handler does after that is ignored here, as it is
 fenced in the store.
+
+A suspect (`domain.blame`: a worker has died under it) runs in a child process whatever its
+executor, in a seat of its lane. Where no fresh process can find its job it runs here, *alone*:
+nothing more is claimed, and it starts when everything else has ended, or has had its time to.
 """
 
 import asyncio
@@ -14,10 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from windlass.context import run_log
+from windlass.domain.blame import is_suspect
 from windlass.domain.job import Executor, JobSpec
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, Finish, Held, Ordered
 from windlass.engine.attempt import Runner, canceled, give_back, release, timeout_of
+from windlass.engine.children import Children
 from windlass.engine.deadlines import Deadlines
 from windlass.engine.holdings import Holding, Holdings, Stop
 from windlass.engine.lanes import Lane
@@ -25,7 +31,6 @@ from windlass.engine.threads import Threads
 
 log = logging.getLogger(__name__)
 
-_STUBBORN = 5.0  # seconds for a handler that was told to end
 _LOOK_AFTER = 0.1  # seconds after which runs without a seat are looked at
 _LOOKS = 10
 
@@ -40,7 +45,10 @@ class Seats:
         holdings: Holdings,
         runner: Runner,
         threads: Threads,
+        children: Children,
         *,
+        cancel_grace: float,
+        patience: float,
         concluded: Callable[[Finish], None],
         freed: Callable[[], None],
         may_start: Callable[[], bool],
@@ -50,6 +58,10 @@ class Seats:
         self._holdings = holdings
         self._runner = runner
         self._threads = threads
+        self._children = children
+        self._grace = cancel_grace
+        self._patience = patience
+        self.alone: Holding | None = None  # a suspect that must run without neighbours
         self._concluded = concluded
         self._freed = freed
         self._may_start = may_start
@@ -58,10 +70,11 @@ class Seats:
         # Attempts are mostly started by the end of another: they must not inherit its variables.
         self._context = contextvars.copy_context()
 
-    def close(self) -> None:
-        """Let go of timers and threads."""
+    async def close(self) -> None:
+        """Let go of timers, threads and child processes."""
         self._deadlines.close()
         self._threads.close()
+        await self._children.close()
 
     def take(self, runs: Sequence[Claimed]) -> Sequence[Holding]:
         """Hold runs that were just claimed; they start by :meth:`fill`."""
@@ -73,9 +86,12 @@ class Seats:
                 self._concluded(give_back(claimed))
                 continue
             holding = Holding(claimed, spec)
-            taken.append(holding)
             self._holdings.add(holding)
-            self._lanes[spec.executor].waiting.append(holding)
+            if is_suspect(claimed.crash_count) and not self._children.can_run(spec):
+                self._keep_alone(holding)
+            else:
+                taken.append(holding)
+                self._lanes[spec.executor].waiting.append(holding)
         return taken
 
     def reseat(self) -> None:
@@ -119,8 +135,31 @@ class Seats:
             lane.calm()
             lane.waiting = deque(h for h in lane.waiting if not h.concluded)
 
+    def _keep_alone(self, holding: Holding) -> None:
+        """Let it wait until it has the worker to itself; of two, one goes back."""
+        if self.alone is not None:
+            self._conclude(holding, release(holding))
+            return
+        self.alone = holding
+        extra = {"run": holding.claimed.id, "job": holding.spec.name}
+        log.warning("run is suspected of killing workers, and is run alone", extra=extra)
+        self._loop.call_later(self._patience, self._start_alone, holding)
+
+    def step_aside(self) -> None:
+        """Start the suspect that waits to be alone, if it is."""
+        if self.alone is not None and len(self._holdings) == 1:
+            self._start_alone(self.alone)
+
+    def _start_alone(self, holding: Holding) -> None:
+        if not holding.started and not holding.concluded and self._may_start():
+            lane = self._lanes[holding.spec.executor]
+            lane.running += 1
+            self._start(lane, holding)
+
     def announce_stop(self) -> None:
         """Tell the handlers that the worker goes; give back what has not started."""
+        if self.alone is not None and not self.alone.started and not self.alone.concluded:
+            self._conclude(self.alone, release(self.alone))
         for lane in self._lanes.values():
             while lane.waiting:
                 holding = lane.waiting.popleft()
@@ -128,6 +167,8 @@ class Seats:
                     self._conclude(holding, release(holding))
         for holding in self._holdings.all():
             holding.stopping = True
+            if holding.told is not None:
+                holding.told()
 
     def give_up_all(self) -> None:
         """The grace is over: cancel what still runs, and give it back."""
@@ -143,7 +184,7 @@ class Seats:
             return
         self._interrupt(holding, Stop.CANCEL, order.reason)
         if holding.started:
-            self._deadlines.after(_STUBBORN, holding, self._stubborn)
+            self._insist(holding)
         else:
             self._conclude(holding, canceled(holding, order.reason))
 
@@ -172,9 +213,13 @@ class Seats:
 
     def _start(self, lane: Lane, holding: Holding) -> None:
         holding.started = self._loop.time()
-        limit = timeout_of(holding)
-        if limit is not None:
-            self._deadlines.after(limit, holding, self._timed_out)
+        suspect = is_suspect(holding.claimed.crash_count) and holding is not self.alone
+        holding.isolated = suspect or lane.executor is Executor.PROCESS
+        if holding.isolated:
+            attempt = self._attempt_in_child(lane, holding)
+            holding.task = self._loop.create_task(attempt, context=self._context.copy())
+            return
+        self._count_time(holding)
         if lane.executor is Executor.ASYNC:
             attempt = self._attempt(lane, holding)
             holding.task = self._loop.create_task(attempt, context=self._context.copy())
@@ -182,8 +227,17 @@ class Seats:
             call = partial(self._attempt_in_thread, lane, holding)
             self._threads.submit(call, self._context.copy())
 
+    def _count_time(self, holding: Holding) -> None:
+        limit = timeout_of(holding)
+        if limit is not None:
+            self._deadlines.after(limit, holding, self._timed_out)
+
     async def _attempt(self, lane: Lane, holding: Holding) -> None:
         self._ended(lane, holding, await self._runner.run_async(holding))
+
+    async def _attempt_in_child(self, lane: Lane, holding: Holding) -> None:
+        began = partial(self._count_time, holding)
+        self._ended(lane, holding, await self._children.run(holding, began))
 
     def _attempt_in_thread(self, lane: Lane, holding: Holding) -> None:
         finish = self._runner.run_sync(holding)
@@ -204,6 +258,8 @@ class Seats:
 
     def _conclude(self, holding: Holding, finish: Finish | None) -> None:
         holding.concluded = True
+        if holding is self.alone:
+            self.alone = None
         if finish is None:
             self._holdings.drop(holding.held)
             self._freed()
@@ -213,11 +269,16 @@ class Seats:
 
     def _timed_out(self, holding: Holding) -> None:
         self._interrupt(holding, Stop.TIMEOUT)
-        if holding.spec.executor is Executor.THREAD:
+        if holding.task is None:
             # A thread cannot be stopped, only fenced: its seat stays taken until it ends.
             self._conclude(holding, self._runner.timed_out(holding))
         else:
-            self._deadlines.after(_STUBBORN, holding, self._stubborn)
+            self._insist(holding)
+
+    def _insist(self, holding: Holding) -> None:
+        """Give a handler that was told to end some time for it; a child process is killed then."""
+        if not holding.isolated:
+            self._deadlines.after(self._grace, holding, self._stubborn)
 
     def _stubborn(self, holding: Holding) -> None:
         """It was told to end and did not: record the end without it."""
@@ -238,8 +299,10 @@ class Seats:
 
     def _log_end(self, holding: Holding, finish: Finish) -> None:
         level = logging.INFO
-        if finish.outcome in (Outcome.RETRY, Outcome.FAILED):
-            level = logging.WARNING if finish.outcome is Outcome.RETRY else logging.ERROR
+        if finish.failure is not None:
+            level = logging.ERROR
+        elif finish.outcome in (Outcome.RETRY, Outcome.CRASHED):
+            level = logging.WARNING
         if not log.isEnabledFor(level):
             return
         took = (self._loop.time() - holding.started) * 1000 if holding.started else 0.0

@@ -5,6 +5,7 @@ One process, one event loop. Parts, each with a reason of its own:
     Holdings  what is leased to us                  Pump     finishes out, claims in
     Lanes     seats per executor                    Seats    attempts, started and stopped
     Renewal   the heartbeat, in its own thread      Sweeper  dispatcher, expiry, reaper
+    Children  attempts in processes of their own
     Roster    the jobs it runs, which may change    Scheduler  slots of schedules into runs
 
 Stopping: nothing is claimed any more, runs that have not started are given back, running ones
@@ -18,10 +19,7 @@ the handlers, and goes on under a new name: a name stands for one unbroken serie
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Awaitable, Callable, Sequence
-from importlib.metadata import version
 
 from windlass.domain.job import JobSpec
 from windlass.domain.run import (
@@ -30,9 +28,9 @@ from windlass.domain.run import (
     Held,
     RenewReply,
     RunRef,
-    WorkerInfo,
 )
 from windlass.engine.attempt import Runner
+from windlass.engine.children import Children, Isolation
 from windlass.engine.feeds import receive, watch
 from windlass.engine.holdings import Holdings
 from windlass.engine.options import WorkerOptions
@@ -73,9 +71,10 @@ class Worker:
         expecting: bool = False,
         resources: OpenResources | None = None,
         announce: Callable[[], Awaitable[None]] | None = None,
+        isolation: Isolation | None = None,
     ) -> None:
         """`announce` tells the store what belongs to the jobs, such as their schedules; it is
-        called whenever the store has heard of them."""
+        called whenever the store has heard of them. `isolation` is for child processes."""
         if not jobs and not expecting:
             raise UsageError("A worker needs at least one job: none is registered.")
         self._store = store
@@ -114,6 +113,7 @@ class Worker:
             store, sources, self._transport, poll=options.poll, fired=self._hunger
         )
         self._announce_jobs = announce
+        self._isolation = isolation
         self._renewal: Renewal | None = None
         self.started = asyncio.Event()  # it is registered and its jobs are known to the store
         self._stopping = asyncio.Event()
@@ -145,6 +145,9 @@ class Worker:
             self._holdings,
             self._runner,
             Threads(self._options.threads),
+            Children(self._store, self._runner, self._options, self._isolation),
+            cancel_grace=self._options.cancel_grace,
+            patience=self._options.drain,
             concluded=self._concluded,
             freed=self._freed,
             may_start=self._may_start,
@@ -222,17 +225,8 @@ class Worker:
 
     async def _register(self) -> None:
         """Make ourselves known under a new name; wait for a store that is not there yet."""
-        host = socket.gethostname()
-        name = f"{host}:{os.getpid()}:{self._sources.new_id()[-6:]}"
-        info = WorkerInfo(
-            id=name,
-            host=host,
-            pid=os.getpid(),
-            version=version("windlass"),
-            queues=self._options.queues,
-            jobs=tuple(self._roster.jobs),
-            seats=self._roster.seats,
-        )
+        info = self._roster.introduce(self._sources)
+        name = info.id
         operations = self._store.operations
         rows = self._roster.rows()
         while True:
@@ -295,7 +289,7 @@ class Worker:
             self._seats.give_up_all()
         await self._last_words()
         await close_all(self._resources)
-        self._seats.close()
+        await self._seats.close()
         log.info("worker stopped", extra={"worker": self.id})
 
     async def _all_ended(self) -> None:
@@ -327,13 +321,14 @@ class Worker:
     # -- traffic --------------------------------------------------------------------------
 
     def _may_claim(self) -> bool:
-        return self._may_start() and self._rebirth is None
+        return self._may_start() and self._rebirth is None and self._seats.alone is None
 
     def _may_start(self) -> bool:
         return self._renewal is not None and self._renewal.safe
 
     def _arrived(self, runs: Sequence[Claimed]) -> None:
         taken = self._seats.take(runs)
+        self._seats.step_aside()
         if self._stopping.is_set():
             self._seats.announce_stop()
         else:
@@ -354,6 +349,7 @@ class Worker:
     def _forgotten(self, held: Held) -> None:
         """The store has answered the end of this lease."""
         self._holdings.drop(held)
+        self._seats.step_aside()
         self._changed.set()
 
     async def _requeued(self, runs: Sequence[RunRef]) -> None:

@@ -31,7 +31,7 @@ from windlass.files.version import Version
 MAX_ATTEMPTS: Final = 3
 RETRY: Final = Retry.fixed("5s", jitter=0.0)
 
-_JOB = ("retry", "timeout", "queue", "max_attempts", "priority")
+_JOB = ("retry", "timeout", "queue", "max_attempts", "priority", "executor")
 _MEANT = (Retry, CatchUp, str, int, float)  # what may be imported as an option
 _PLAN = ("schedule", "timezone", "overlap", "catch_up")
 
@@ -73,7 +73,8 @@ def define(version: Version, source: Source, module: ModuleType) -> Definition:
         line = lines.get("timeout", 1)
         raise JobFileError(str(source.file), line, f"timeout: {error}".rstrip(".")) from None
     _check_parameters(source, spec, _line_of(run))
-    spec = replace(spec, version=version.hash_of(source), home=version)
+    hash_ = version.hash_of(source)
+    spec = replace(spec, version=hash_, home=version, folder=version.reading.text)
     return Definition(spec=spec, plan=plan)
 
 
@@ -83,6 +84,8 @@ def _options(module: ModuleType, compiled: Compiled) -> Mapping[str, Any]:
         value = vars(module).get(name)
         if name not in compiled.assigned and not isinstance(value, _MEANT):
             continue
+        if name == "executor" and not isinstance(value, str):
+            continue  # a pool of threads, more likely than a mistake
         if value is not None:
             found[name] = value
     return found

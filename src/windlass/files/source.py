@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from windlass.domain.origin import FileText, Folder
 from windlass.errors import JobFileError
 
 ENDING = ".py"
@@ -65,6 +66,13 @@ class Reading:
             for source in self.sources.values()
             for depth in range(len(source.parts))
         )
+
+    @cached_property
+    def text(self) -> Folder:
+        """All of it, for another process."""
+        good = [s for s in self.sources.values() if s.error is None]
+        files = tuple(FileText(str(s.file), s.parts, s.data) for s in good)
+        return Folder(folder=str(self.folder), digest=self.digest, files=files)
 
     @property
     def digest(self) -> str:

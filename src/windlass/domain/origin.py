@@ -1,0 +1,37 @@
+"""Where a fresh process finds a job: by a name to import, or in the job files it came from."""
+
+import msgspec
+
+
+class Place(msgspec.Struct, frozen=True):
+    """An object in a module: `tasks`, `app`."""
+
+    module: str
+    name: str
+
+
+class FileText(msgspec.Struct, frozen=True):
+    """One job file as it was read: its path, its place under the folder, its bytes."""
+
+    file: str
+    parts: tuple[str, ...]
+    data: bytes
+
+
+class Folder(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of job files at one moment; `digest` stands for all of it, files left out."""
+
+    folder: str
+    digest: str
+    files: tuple[FileText, ...] = ()
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to find a job: itself at a place, or in its application once modules are imported,
+    or in a folder of job files."""
+
+    job: str
+    place: Place | None = None
+    app: Place | None = None
+    imports: tuple[str, ...] = ()
+    folder: Folder | None = None

@@ -1,0 +1,237 @@
+"""One child process of a worker: started, talked to, killed.
+
+It is a fresh interpreter (`python -m windlass.isolation`), never a fork of this process, whose
+threads and connections a fork would copy half-way. It has a process group of its own: a Ctrl-C
+that is meant for the worker does not reach it, and whatever its handler started is killed with it.
+When the worker dies, the child finds its socket closed and ends itself.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from windlass.engine.wire import (
+    HEADER,
+    Answer,
+    Ask,
+    Attempt,
+    Began,
+    Done,
+    Lacking,
+    Line,
+    Setup,
+    Tell,
+    ToChild,
+    ToWorker,
+    frame,
+    read_in_worker,
+)
+from windlass.errors import ProcessDied
+
+log = logging.getLogger(__name__)
+
+PROGRAM = "windlass.isolation"
+_LAST_WORDS = 0.2  # seconds for what a process that has ended may have said before
+
+
+class Child:
+    """A process that runs one attempt at a time."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", known: set[str]) -> None:
+        self._process = process
+        self._loop = asyncio.get_running_loop()
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._answering: set[asyncio.Task[None]] = set()
+        self._ended = asyncio.Event()
+        self._result: asyncio.Future[Done | Lacking] | None = None
+        self._began: Callable[[], None] = lambda: None
+        self._answer: Callable[[Ask], Awaitable[Answer]] | None = None
+        self._code: int | None = None
+        self.known = known  # the folders of job files that it has
+        self.runs = 0
+        self.memory = 0
+
+    @classmethod
+    async def start(cls, setup: Setup) -> "Child":
+        """Start a process; it imports what it needs with its first attempt."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            child = cls(_spawn(theirs.fileno()), set())
+        try:
+            reader, child._writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            child.kill()
+            raise
+        child._send(setup)
+        child._reading = child._loop.create_task(child._read(reader), name="windlass-child")
+        threading.Thread(target=child._wait, name="windlass-child-wait", daemon=True).start()
+        return child
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended, nor been told to."""
+        return not self._ended.is_set() and self._writer is not None
+
+    def attempt(
+        self,
+        attempt: Attempt,
+        *,
+        began: Callable[[], None],
+        answer: Callable[[Ask], Awaitable[Answer]],
+    ) -> "asyncio.Future[Done | Lacking]":
+        """Run an attempt; the future raises ProcessDied where there is no end to it."""
+        self._began, self._answer = began, answer
+        self._result = self._loop.create_future()
+        if self.alive:
+            self.runs += 1
+            self._send(attempt)
+        else:
+            self._gone()
+        return self._result
+
+    def tell(self, tell: Tell) -> None:
+        """Say how the run stands."""
+        if self.alive:
+            self._send(tell)
+
+    def kill(self) -> None:
+        """End it now, with all that its handler started."""
+        if self._code is None:
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):  # macOS: nobody of it is alive
+                return
+
+    def dismiss(self) -> None:
+        """Let it end by itself: it closes what it opened. Only between attempts."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    async def ended(self, within: float) -> bool:
+        """Wait for its end; false: it lives longer than that."""
+        try:
+            async with asyncio.timeout(within):
+                await self._ended.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _send(self, message: ToChild) -> None:
+        assert self._writer is not None
+        self._writer.write(frame(message))
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                (length,) = HEADER.unpack(await reader.readexactly(HEADER.size))
+                self._heard(await reader.readexactly(length))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # it has ended, or is about to: its exit code tells how
+        except msgspec.MsgspecError:
+            log.exception("child process not understood", extra={"pid": self.pid})
+            self.kill()
+
+    def _heard(self, body: bytes) -> None:
+        message: ToWorker = read_in_worker(body)
+        match message:
+            case Line() as line:
+                emit(line, self.pid)
+            case Began():
+                self._began()
+            case Ask() as ask:
+                task = self._loop.create_task(self._reply(ask))
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
+            case Done() | Lacking() as end:
+                if isinstance(end, Done):
+                    self.memory = end.memory
+                if self._result is not None and not self._result.done():
+                    self._result.set_result(end)
+
+    async def _reply(self, ask: Ask) -> None:
+        if self._answer is not None:
+            answer = await self._answer(ask)
+            if self.alive:
+                self._send(answer)
+
+    def _wait(self) -> None:
+        """In a thread: a socket that a grandchild has inherited stays open after the child."""
+        code = self._process.wait()
+        try:
+            self._loop.call_soon_threadsafe(self._exited, code)
+        except RuntimeError:
+            return  # the loop has closed: nobody asks any more
+
+    def _exited(self, code: int) -> None:
+        self._code = code
+        self._ended.set()
+        if self._reading is not None:
+            self._reading.add_done_callback(lambda _: self._gone())
+        self._loop.call_later(_LAST_WORDS, self._gone)
+
+    def _gone(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if self._result is not None and not self._result.done():
+            self._result.set_exception(ProcessDied(how_it_ended(self._code)))
+            self._result.exception()  # whoever gave it up does not ask
+
+
+def _spawn(fd: int) -> "subprocess.Popen[bytes]":
+    """Start the program; it takes a few milliseconds, since nothing of this process is copied."""
+    return subprocess.Popen(
+        [sys.executable, "-m", PROGRAM, str(fd)],
+        pass_fds=[fd],
+        stdin=subprocess.DEVNULL,
+        process_group=0,
+    )
+
+
+def how_it_ended(code: int | None) -> str:
+    """An exit code in words."""
+    if code is None:
+        return "without a word"
+    if code >= 0:
+        return f"with exit code {code}"
+    try:
+        return f"by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"by signal {-code}"
+
+
+def emit(line: Line, pid: int) -> None:
+    """Write an event of the child's into this process's log."""
+    logger = logging.getLogger(line.logger)
+    if not logger.isEnabledFor(line.level):
+        return
+    known = {
+        "name": line.logger,
+        "levelno": line.level,
+        "levelname": logging.getLevelName(line.level),
+        "msg": line.message,
+        "args": (),
+        "created": line.created,
+        "exc_text": line.exception,
+        "process": pid,
+    }
+    logger.handle(logging.makeLogRecord({**line.fields, **known}))

@@ -1,0 +1,260 @@
+"""The child processes of a worker: for jobs with `executor="process"`, and for suspects.
+
+At most as many as there are seats run at once, each one attempt at a time; idle ones are kept
+warm for a while. A child holds no lease and no connection of the worker's: the worker renews, and
+what the handler tells (progress, log lines, its end) comes over a socket and counts under the
+worker's lease, if it still has it.
+
+How an attempt in a child ends:
+
+- its handler ends: the child has decided what comes of it, as it knows the exception itself;
+- it is to end (a timeout, a cancel, a lost lease, a shutdown): the handler is told, and after
+  `cancel_grace` the process is killed (at once where a shutdown's grace is over);
+- the process dies: that attempt alone has crashed, nothing else is touched.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from windlass.domain.job import Executor, JobSpec
+from windlass.domain.origin import Origin
+from windlass.domain.outcome import decide_crash
+from windlass.domain.run import Finish
+from windlass.engine.attempt import Runner, finish, release
+from windlass.engine.child import Child
+from windlass.engine.holdings import Holding, Stop
+from windlass.engine.memory import MEGABYTE
+from windlass.engine.options import WorkerOptions
+from windlass.engine.wire import Answer, Ask, Attempt, Done, Lacking, Setup, Tell
+from windlass.errors import ProcessDied, UsageError, WindlassError
+from windlass.store.interface import Store
+
+log = logging.getLogger(__name__)
+
+_IDLE = 60.0  # seconds for which a child without work is kept
+_FAREWELL = 2.0  # seconds for what a child closes at its end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isolation:
+    """How a fresh process finds the jobs of an application."""
+
+    origin_of: Callable[[JobSpec], Origin]
+    """Raises UsageError, which says why it cannot be found."""
+    url: str
+
+
+class Children:
+    """Runs attempts in child processes. Lives on one event loop."""
+
+    def __init__(
+        self, store: Store, runner: Runner, options: WorkerOptions, isolation: Isolation | None
+    ) -> None:
+        self._store = store
+        self._runner = runner
+        self._options = options
+        self._isolation = isolation
+        self._free = asyncio.Semaphore(options.process_seats)
+        self._all: set[Child] = set()
+        self._idle: list[Child] = []
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._unfit: set[str] = set()  # jobs that were not to be found in a child
+
+    def can_run(self, spec: JobSpec) -> bool:
+        """Whether a fresh process can find this job."""
+        if self._isolation is None or spec.name in self._unfit or sys.platform == "win32":
+            return False
+        try:
+            self._isolation.origin_of(spec)
+        except UsageError:
+            return False
+        return True
+
+    async def run(self, holding: Holding, began: Callable[[], None]) -> Finish | None:
+        """Run an attempt to its end; `began` is called when its handler is."""
+        try:
+            async with self._free:
+                return await self._attempt(holding, began)
+        except asyncio.CancelledError as error:  # while it waited for a process
+            return self._stopped(holding, error)
+
+    async def close(self) -> None:
+        """End all of them: the idle ones by themselves, the others are killed."""
+        for child in self._all:
+            if child in self._idle:
+                child.dismiss()
+            else:
+                child.kill()
+        self._idle.clear()
+        if self._all:
+            await asyncio.gather(*(self._farewell(child) for child in list(self._all)))
+
+    # -- inside -----------------------------------------------------------------------------
+
+    async def _attempt(self, holding: Holding, began: Callable[[], None]) -> Finish | None:
+        try:
+            origin = self._origin(holding.spec)
+        except UsageError as error:
+            return self._runner.conclude_error(holding, error)
+        try:
+            child = self._idle.pop() if self._idle else await self._start()
+        except OSError as error:  # the machine has no process to give
+            return self._runner.conclude_error(holding, error)
+        holding.told = lambda: child.tell(_standing(holding))
+        order, answer = self._order(child, holding, origin), partial(self._desk, holding)
+        result = child.attempt(order, began=began, answer=answer)
+        try:
+            end = await asyncio.shield(result)
+        except ProcessDied as error:
+            return self._died(holding, error)
+        except asyncio.CancelledError as error:
+            end_in_time = await self._last_chance(child, holding, result)
+            if end_in_time is None:
+                return self._stopped(holding, error)
+            end = end_in_time
+        finally:
+            holding.told = None
+            self._put_back(child, idle=result.done())
+        if isinstance(end, Lacking):
+            return self._lacking(holding, end)
+        return end.whole
+
+    async def _last_chance(
+        self, child: Child, holding: Holding, result: "asyncio.Future[Done | Lacking]"
+    ) -> Done | Lacking | None:
+        """Let the handler end by itself; kill it where it does not."""
+        if holding.stop is None:
+            holding.stop = Stop.SHUTDOWN  # nobody stopped it but a loop that goes down
+        child.tell(_standing(holding))
+        if holding.stop is not Stop.SHUTDOWN:
+            try:
+                await asyncio.wait({result}, timeout=self._options.cancel_grace)
+            except asyncio.CancelledError:  # told once more, and more urgently
+                log.debug("not waited for", extra={"run": holding.claimed.id})
+        if result.done() and result.exception() is None:
+            return result.result()
+        child.kill()
+        return None
+
+    def _stopped(self, holding: Holding, error: asyncio.CancelledError) -> Finish | None:
+        holding.stop = holding.stop or Stop.SHUTDOWN
+        return self._runner.conclude_error(holding, error)
+
+    def _died(self, holding: Holding, error: ProcessDied) -> Finish | None:
+        if holding.stop is not None:
+            return self._runner.conclude_error(holding, asyncio.CancelledError())
+        decision = decide_crash(
+            crashes_before=holding.claimed.crash_count, max_crashes=self._options.max_crashes
+        )
+        return finish(holding, decision, error=error)
+
+    def _lacking(self, holding: Holding, end: Lacking) -> Finish | None:
+        extra = {"job": holding.spec.name, "error": f"{end.error.type}: {end.error.message}"}
+        log.error("job not found in a fresh process", extra=extra)
+        if holding.spec.executor is Executor.PROCESS:
+            why = f"not found in a fresh process: {end.error.type}: {end.error.message}"
+            return self._runner.conclude_error(holding, UsageError(why))
+        self._unfit.add(holding.spec.name)
+        return release(holding)
+
+    def _origin(self, spec: JobSpec) -> Origin:
+        if self._isolation is None:
+            raise UsageError(f"Job {spec.name!r} needs an application: this worker has none.")
+        return self._isolation.origin_of(spec)
+
+    def _order(self, child: Child, holding: Holding, origin: Origin) -> Attempt:
+        folder = origin.folder
+        if folder is not None:
+            if folder.digest in child.known:
+                origin = msgspec.structs.replace(
+                    origin, folder=msgspec.structs.replace(folder, files=())
+                )
+            child.known.add(folder.digest)
+        return Attempt(claimed=holding.claimed, origin=origin, worker=self._runner.worker)
+
+    async def _start(self) -> Child:
+        assert self._isolation is not None
+        setup = Setup(
+            path=sys.path,
+            url=self._isolation.url,
+            level=logging.getLogger().getEffectiveLevel(),
+            result_limit=self._options.result_limit,
+        )
+        child = await Child.start(setup)
+        self._all.add(child)
+        log.debug("child process started", extra={"pid": child.pid})
+        return child
+
+    async def _desk(self, holding: Holding, ask: Ask) -> Answer:
+        """Do for a handler what only the holder of its lease can do."""
+        operations, tenant = self._store.operations, holding.claimed.tenant
+        try:
+            match ask.what:
+                case "progress":
+                    call = operations.progress(holding.held, ask.fraction, ask.message)
+                    return Answer(ok=await self._store.arun(call))
+                case "get_artifact":
+                    found = operations.artifacts.get(tenant, ask.artifact)
+                    return Answer(artifact=await self._store.arun(found))
+                case "delete_artifact":
+                    gone = operations.artifacts.delete(tenant, ask.artifact)
+                    return Answer(ok=await self._store.arun(gone))
+        except WindlassError as error:
+            return Answer(error=str(error))
+
+    def _put_back(self, child: Child, *, idle: bool) -> None:
+        why = self._worn(child)
+        if not idle or not child.alive:
+            self._forget(child)
+        elif why is not None:
+            log.info("child process recycled", extra={"pid": child.pid, "why": why})
+            child.dismiss()
+            self._forget(child)
+        else:
+            self._idle.append(child)
+            loop, runs = asyncio.get_running_loop(), child.runs
+            loop.call_later(_IDLE, self._let_go, child, runs)
+
+    def _worn(self, child: Child) -> str | None:
+        """Why a child is to be replaced, if it is."""
+        runs, memory = self._options.recycle_runs, self._options.recycle_memory
+        if runs is not None and child.runs >= runs:
+            return f"{child.runs} runs"
+        if memory is not None and child.memory > memory * MEGABYTE:
+            return f"{child.memory // MEGABYTE} MB"
+        return None
+
+    def _let_go(self, child: Child, runs: int) -> None:
+        if child in self._idle and child.runs == runs:
+            self._idle.remove(child)
+            child.dismiss()
+            self._forget(child)
+
+    def _forget(self, child: Child) -> None:
+        """See it off, without waiting for it here."""
+        task = asyncio.get_running_loop().create_task(self._farewell(child))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _farewell(self, child: Child) -> None:
+        if not await child.ended(_FAREWELL):
+            child.kill()
+            await child.ended(_FAREWELL)
+        self._all.discard(child)
+
+
+def _standing(holding: Holding) -> Tell:
+    claimed = holding.claimed
+    return Tell(
+        run=claimed.id,
+        token=claimed.token,
+        stop=holding.stop,
+        reason=holding.reason,
+        stopping=holding.stopping,
+    )

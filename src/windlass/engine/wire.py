@@ -1,0 +1,126 @@
+"""What a worker and its child processes say to each other, over a socket of their own.
+
+A message is its length, four bytes, and JSON. The worker sends `Setup` once, then one `Attempt` at
+a time; while that runs it may `Tell` how the run stands. The child answers with log `Line`s,
+`Began` when the handler is about to be called, `Ask`s (each waits for its `Answer`), and ends the
+attempt by `Done` or `Lacking`. The child has no lease: all that it says is worth as much as the
+token of the attempt it was given.
+"""
+
+import struct
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.domain.artifact import Artifact
+from windlass.domain.origin import Origin
+from windlass.domain.report import ErrorInfo
+from windlass.domain.run import NULL, Claimed, Finish
+from windlass.engine.holdings import Stop
+
+HEADER = struct.Struct("!I")
+
+
+class Setup(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """What every attempt needs: where modules are, which store, how much to log."""
+
+    path: list[str]
+    url: str
+    level: int
+    result_limit: int
+
+
+class Attempt(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """Run this."""
+
+    claimed: Claimed
+    origin: Origin
+    worker: str
+
+
+class Tell(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """How the run stands now; of an attempt that is over it means nothing."""
+
+    token: int
+    run: str
+    stop: Stop | None = None
+    reason: str | None = None
+    stopping: bool = False
+
+
+class Answer(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """To an `Ask`: yes or no, what was asked for, or why it could not be done."""
+
+    ok: bool = False
+    artifact: Artifact | None = None
+    error: str | None = None
+
+
+class Line(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """An event of a log."""
+
+    logger: str
+    level: int
+    created: float
+    message: str
+    exception: str | None = None
+    fields: dict[str, Any] = {}
+
+
+class Began(msgspec.Struct, tag=True, frozen=True):
+    """The handler is called now: its time counts."""
+
+
+class Ask(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """Something that only the worker can do, under its lease."""
+
+    what: Literal["progress", "get_artifact", "delete_artifact"]
+    fraction: float | None = None
+    message: str | None = None
+    artifact: str = ""
+
+
+class Done(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """The handler has ended; `memory` is what the process uses now, in bytes.
+
+    A result travels beside its `Finish`: JSON that may be absent cannot be read as it is.
+    """
+
+    memory: int
+    finish: Finish | None
+    result: msgspec.Raw = NULL
+    has_result: bool = False
+
+    @classmethod
+    def of(cls, finish: Finish | None, memory: int) -> "Done":
+        """What is sent."""
+        if finish is None or finish.result is None:
+            return cls(finish=finish, memory=memory)
+        bare = msgspec.structs.replace(finish, result=None)
+        return cls(finish=bare, memory=memory, result=finish.result, has_result=True)
+
+    @property
+    def whole(self) -> Finish | None:
+        """What was meant."""
+        if self.finish is None or not self.has_result:
+            return self.finish
+        return msgspec.structs.replace(self.finish, result=self.result)
+
+
+class Lacking(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """The job is not to be found in this process."""
+
+    error: ErrorInfo
+
+
+ToChild = Setup | Attempt | Tell | Answer
+ToWorker = Line | Began | Ask | Done | Lacking
+
+read_in_child = msgspec.json.Decoder(ToChild).decode
+read_in_worker = msgspec.json.Decoder(ToWorker).decode
+
+
+def frame(message: ToChild | ToWorker) -> bytes:
+    """A message as it travels."""
+    body = msgspec.json.encode(message)
+    return HEADER.pack(len(body)) + body

@@ -1,0 +1,151 @@
+"""How a fresh process finds a job: what the worker sends, and how the child follows it.
+
+A job that is a module's variable is imported by its name. One whose function is registered in
+another way (`app.job(function)`) is found in its application, if that is a module's variable. A
+job file's modules exist in this process alone, so the text of the files is sent: the child runs
+the version that the worker has, whatever is on the disk by now.
+"""
+
+import hashlib
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from windlass.client import Client
+from windlass.config import Settings
+from windlass.domain.job import JobSpec
+from windlass.domain.origin import Folder, Origin, Place
+from windlass.errors import BadOption, JobFileError, UsageError
+from windlass.files.definition import define
+from windlass.files.source import Reading, Source
+from windlass.files.version import Version
+from windlass.job import Job
+from windlass.store.open import open_store
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+_MAIN = "__main__"
+
+
+def check_findable(spec: JobSpec) -> None:
+    """Refuse, when it is defined, what no other process can find. Raises BadOption."""
+    why = _hidden(spec.handler)
+    if why is not None:
+        raise BadOption("executor", f"'process' cannot run {spec.name!r}: {why}")
+
+
+def origin_of(app: "Windlass", spec: JobSpec) -> Origin:
+    """Where a fresh process finds a job of this application. Raises UsageError."""
+    if spec.folder is not None:
+        return Origin(job=spec.name, folder=spec.folder, app=place_of(app))
+    why = _hidden(spec.handler)
+    if why is None:
+        handler = spec.handler
+        here = Place(handler.__module__, handler.__qualname__)
+        found = _at(sys.modules.get(here.module), here.name)
+        if isinstance(found, Job) and found.spec is spec:
+            return Origin(job=spec.name, place=here)
+        there = place_of(app)
+        if there is not None:
+            return Origin(job=spec.name, app=there, imports=(here.module,))
+        why = (
+            f"neither the job nor its application is a variable of a module, such as "
+            f"{here.module}.{here.name}"
+        )
+    raise UsageError(f"A child process cannot find job {spec.name!r}: {why}.")
+
+
+def place_of(app: "Windlass") -> Place | None:
+    """The module and the variable that hold an application."""
+    for name, module in list(sys.modules.items()):
+        if name == _MAIN:
+            continue
+        for variable, value in list(getattr(module, "__dict__", {}).items()):
+            if value is app:
+                return Place(name, variable)
+    return None
+
+
+def move(app: "Windlass", url: str) -> None:
+    """Let an application that has not been used yet work on another store."""
+    app.settings = replace(app.settings, url=Settings.load(url=url).url)
+    app.store = open_store(app.settings, app.sources)
+    app.client = Client(app.store, app.sources, app.transport, tenant=app.settings.tenant)
+
+
+class Finder:
+    """Finds jobs, in a child process."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, Version] = {}
+
+    def find(self, origin: Origin) -> "tuple[JobSpec, Windlass | None]":
+        """A job and its application. Raises UsageError, and whatever an import raises."""
+        if origin.folder is not None:
+            app = None if origin.app is None else _application(origin.app)
+            return self._in_folder(origin.folder, origin.job), app
+        if origin.place is not None:
+            job = _at(importlib.import_module(origin.place.module), origin.place.name)
+            if not isinstance(job, Job) or job.name != origin.job:
+                raise UsageError(f"{origin.place.module}.{origin.place.name} is not the job.")
+            return job.spec, job.app
+        assert origin.app is not None
+        app = _application(origin.app)
+        for module in origin.imports:
+            importlib.import_module(module)
+        if origin.job not in app.jobs:
+            raise UsageError(f"{origin.app.module}:{origin.app.name} has no job {origin.job!r}.")
+        return app.jobs[origin.job].spec, app
+
+    def _in_folder(self, folder: Folder, job: str) -> JobSpec:
+        if folder.digest not in self._folders:
+            self._folders[folder.digest] = Version(_reading(folder), {})
+        version = self._folders[folder.digest]
+        for source in version.reading.sources.values():
+            if source.name == job:
+                try:
+                    return define(version, source, version.load(source)).spec
+                except JobFileError as error:
+                    raise UsageError(str(error)) from None
+        raise UsageError(f"There is no job {job!r} in {folder.folder}.")
+
+
+def _reading(folder: Folder) -> Reading:
+    sources = [
+        Source(Path(item.file), item.parts, item.data, hashlib.sha256(item.data).hexdigest())
+        for item in folder.files
+    ]
+    return Reading(Path(folder.folder), {source.file: source for source in sources})
+
+
+def _application(place: Place) -> "Windlass":
+    from windlass.app import Windlass
+
+    found = _at(importlib.import_module(place.module), place.name)
+    if not isinstance(found, Windlass):
+        raise UsageError(f"{place.module}:{place.name} is no Windlass.")
+    return found
+
+
+def _hidden(handler: Callable[..., Any]) -> str | None:
+    """Why a function cannot be found by its name, if so."""
+    module, name = getattr(handler, "__module__", None), getattr(handler, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str):
+        return "it is no function"
+    if "<lambda>" in name:
+        return "a lambda has no name that a fresh process could import; define a function"
+    if "<locals>" in name:
+        return "it is defined inside a function, where no other process finds it; define it outside"
+    if module == _MAIN:
+        return "it is defined in the program itself, __main__; move it to a module and import that"
+    return None
+
+
+def _at(module: object, name: str) -> object:
+    for part in name.split("."):
+        module = getattr(module, part, None)
+    return module

@@ -1,0 +1,142 @@
+"""The program of a child process: runs the attempts that its worker gives it, one at a time.
+
+The main thread runs sync handlers, so that what needs the main thread works; async ones, and the
+resources of the application, live on a loop in a thread. Another thread listens to the worker. If
+that falls silent for good, it is dead or has given the attempt up: the process ends at once,
+whatever the handler is at. Signals that tell a whole group or service to stop are the worker's to
+answer: it tells its children itself.
+
+This module does not catch what a handler raises: `Runner` does, as in the worker.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from windlass.domain.job import JobSpec
+from windlass.domain.report import ErrorInfo
+from windlass.domain.run import Finish
+from windlass.engine.attempt import Runner, prepared
+from windlass.engine.holdings import Holding
+from windlass.engine.memory import resident
+from windlass.engine.wire import Answer, Attempt, Began, Done, Lacking, Setup, Tell
+from windlass.isolation.desk import Channel, Desk, LogLines
+from windlass.isolation.locate import Finder, move
+from windlass.resources import OpenResources, belong, close_all
+from windlass.sources import Sources
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+
+def main(fd: int) -> None:
+    """Run attempts until the worker closes the socket."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Not ignored: programs that a handler starts would inherit that.
+        signal.signal(number, lambda *_: None)
+    channel = Channel(fd)
+    setup = channel.receive()
+    if not isinstance(setup, Setup):
+        return
+    sys.path[:] = setup.path
+    root = logging.getLogger()
+    root.addHandler(LogLines(channel))
+    root.setLevel(setup.level)
+    Program(channel, setup).run()
+
+
+class Program:
+    """One child process."""
+
+    def __init__(self, channel: Channel, setup: Setup) -> None:
+        self._channel = channel
+        self._setup = setup
+        self._desk = Desk(channel)
+        self._finder = Finder()
+        self._sources = Sources.system()
+        self._attempts: SimpleQueue[Attempt | None] = SimpleQueue()
+        self._loop = asyncio.new_event_loop()
+        self._resources: dict[int, OpenResources] = {}
+        self._holding: Holding | None = None
+        self._task: asyncio.Task[Finish | None] | None = None
+        self._busy = False
+
+    def run(self) -> None:
+        """Work until there is nobody to work for."""
+        for target in (self._loop.run_forever, self._listen):
+            threading.Thread(target=target, daemon=True).start()
+        while (attempt := self._attempts.get()) is not None:
+            self._channel.send(self._end(attempt))
+            self._busy = False
+        for resources in self._resources.values():
+            asyncio.run_coroutine_threadsafe(close_all(resources), self._loop).result()
+
+    def _listen(self) -> None:
+        while True:
+            match self._channel.receive():
+                case Attempt() as attempt:
+                    self._busy = True
+                    self._attempts.put(attempt)
+                case Tell() as tell:
+                    self._told(tell)
+                case Answer() as answer:
+                    self._desk.answers.put(answer)
+                case _:
+                    break
+        if self._busy:
+            os._exit(1)
+        self._attempts.put(None)
+
+    def _told(self, tell: Tell) -> None:
+        holding = self._holding
+        if holding is None or (holding.claimed.id, holding.claimed.token) != (tell.run, tell.token):
+            return
+        holding.stopping = holding.stopping or tell.stopping
+        if tell.stop is not None:
+            holding.stop, holding.reason = tell.stop, tell.reason
+            self._loop.call_soon_threadsafe(self._stop_task)
+
+    def _end(self, attempt: Attempt) -> Done | Lacking:
+        found = prepared(lambda: self._finder.find(attempt.origin))
+        if isinstance(found, ErrorInfo):
+            return Lacking(error=found)
+        spec, app = found
+        resources = self._resources_of(app)
+        runner = Runner(self._desk, self._sources, resources, self._setup.result_limit)
+        runner.worker = attempt.worker
+        holding = self._holding = Holding(attempt.claimed, spec)
+        self._channel.send(Began())
+        finish = self._run(runner, holding, spec)
+        self._holding = self._task = None
+        return Done.of(finish, resident())
+
+    def _run(self, runner: Runner, holding: Holding, spec: JobSpec) -> Finish | None:
+        if not spec.signature.is_async:
+            return runner.run_sync(holding)
+
+        async def attempt() -> Finish | None:
+            self._task = asyncio.current_task()
+            self._stop_task()  # it may have been told already
+            return await runner.run_async(holding)
+
+        return asyncio.run_coroutine_threadsafe(attempt(), self._loop).result()
+
+    def _stop_task(self) -> None:
+        """Cancel an async handler that is to end, once."""
+        task, holding = self._task, self._holding
+        if task is not None and holding is not None and holding.canceled and not task.cancelling():
+            task.cancel()
+
+    def _resources_of(self, app: "Windlass | None") -> OpenResources:
+        if id(app) not in self._resources:
+            if app is not None and app.settings.url != self._setup.url:
+                move(app, self._setup.url)
+            openers = {} if app is None else app.resource.openers
+            self._resources[id(app)] = OpenResources(openers)
+            belong(self._resources[id(app)], self._loop)
+        return self._resources[id(app)]

@@ -1,0 +1,131 @@
+"""What a fresh process can find, and what is refused because it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from tests.fixtures.apps import PATIENCE, working
+from tests.isolation.conftest import Load
+from tests.isolation.test_attempts import one_store
+from windlass import BadOption, UsageError, Windlass
+
+
+def outside() -> None:
+    """A function that can be found; an application of a test cannot."""
+
+
+def test_what_no_other_process_finds_is_refused_when_it_is_defined() -> None:
+    app = Windlass("sqlite:///never.db")
+
+    def inside() -> None: ...
+
+    class Thing:
+        def __call__(self) -> None: ...
+
+    main: Any = FunctionType(outside.__code__, {}, "main")
+    main.__module__ = "__main__"
+    with pytest.raises(BadOption, match="defined inside a function, where no other"):
+        app.job(executor="process")(inside)
+    with pytest.raises(BadOption, match="lambda has no name"):
+        app.job(executor="process", name="short")(lambda: None)
+    with pytest.raises(BadOption, match="__main__; move it to a module"):
+        app.job(executor="process")(main)
+    with pytest.raises(BadOption, match="it is no function"):
+        app.job(executor="process", name="object")(Thing())
+    assert not app.jobs
+
+
+def test_an_application_that_no_other_process_finds_is_refused_by_its_worker() -> None:
+    app = Windlass("sqlite:///never.db")
+    app.job(executor="process")(outside)
+
+    with pytest.raises(UsageError, match="neither the job nor its application is a variable"):
+        app.worker()
+
+
+@one_store
+async def test_a_function_that_is_registered_by_a_call_is_found_in_its_application(
+    load: Load,
+) -> None:
+    jobs = load("""
+class Group:
+    @staticmethod
+    def work(n: int) -> int:
+        return n + 1
+
+app.job(executor="process", name="group")(Group.work)
+""")
+    async with working(jobs.app):
+        run = await jobs.app.aenqueue("group", {"n": 1})
+        assert await jobs.app.aresult(run.id, timeout=PATIENCE) == 2
+
+
+@one_store
+async def test_a_job_file_runs_in_a_child_as_the_worker_knows_it(
+    load: Load, tmp_path: Path
+) -> None:
+    jobs = load("")
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "_help.py").write_text("WORD = 'first'\n")
+    (folder / "report.py").write_text(
+        "import os\nfrom jobs._help import WORD\nexecutor = 'process'\n"
+        "def run(ctx):\n    return [WORD, os.getpid(), __name__]\n"
+    )
+    assert jobs.app.jobs.load(folder) == []
+    (folder / "_help.py").write_text("WORD = 'second'\n")
+    async with working(jobs.app):
+        run = await jobs.app.aenqueue("report")
+        word, pid, _ = await jobs.app.aresult(run.id, timeout=PATIENCE)
+        assert word == "first"
+        assert jobs.app.jobs.reload() == []
+        again = await jobs.app.aenqueue("report")
+        assert (await jobs.app.aresult(again.id, timeout=PATIENCE))[:2] == ["second", pid]
+    await run.arefresh()
+    await again.arefresh()
+    versions = [run.attempts[0].version, again.attempts[0].version]
+    assert versions[1] == jobs.app.jobs["report"].spec.version != versions[0]
+
+
+@one_store
+async def test_a_module_that_cannot_be_imported_again_fails_the_attempt(load: Load) -> None:
+    jobs = load("""
+if (folder / "once").exists():
+    raise RuntimeError("not a second time")
+(folder / "once").touch()
+
+@app.job(executor="process", max_attempts=1)
+def work() -> None: ...
+""")
+    async with working(jobs.app):
+        run = await jobs.work.aenqueue()
+        await run.await_end(timeout=PATIENCE)
+    assert (run.status, run.crash_count) == ("failed", 0)
+    assert run.error is not None
+    assert "RuntimeError: not a second time" in run.error.message
+
+
+async def test_the_child_works_on_the_store_of_its_worker(load: Load, url: str) -> None:
+    """`windlass worker --url` counts more than what the module says."""
+    from windlass.isolation.locate import move
+
+    jobs = load("""
+@app.job(executor="process")
+def enqueue_more() -> str:
+    return more.enqueue().id
+
+@app.job
+async def more() -> None: ...
+""")
+    original = jobs.app.settings.url
+    text = Path(jobs.__file__ or "").read_text()
+    Path(jobs.__file__ or "").write_text(text.replace(original, "sqlite:////nowhere/at/all.db"))
+    move(jobs.app, url)
+    async with working(jobs.app):
+        run = await jobs.enqueue_more.aenqueue()
+        made = await jobs.app.aresult(run.id, timeout=PATIENCE)
+        assert (await jobs.app.aget(made)).job == "more"
