@@ -29,6 +29,7 @@ from windlass.sources import Sources
 from windlass.store.flow import arun_flow, run_flow
 from windlass.store.interface import Store
 from windlass.store.open import open_store
+from windlass.store.transactions import TransactionScope
 from windlass.transport.interface import Transport
 from windlass.transport.store import StoreTransport
 
@@ -170,13 +171,28 @@ class Windlass:
         request = await arun_flow(self.store, self._requester.asked(job, input, **options))
         return (await self.client.aenqueue([request]))[0]
 
-    def enqueue_many(self, requests: Iterable[Request]) -> Sequence[Run]:
-        """Enqueue many runs in one round trip, all or none: `[job.request(...), ...]`."""
-        return self.client.enqueue(_checked(requests))
+    def enqueue_many(
+        self, requests: Iterable[Request], *, connection: object = None
+    ) -> Sequence[Run]:
+        """Enqueue many runs in one round trip, all or none: `[job.request(...), ...]`.
 
-    async def aenqueue_many(self, requests: Iterable[Request]) -> Sequence[Run]:
+        With `connection`, your own transaction, they exist if and only if that commits.
+        """
+        return self.client.enqueue(_checked(requests, connection))
+
+    async def aenqueue_many(
+        self, requests: Iterable[Request], *, connection: object = None
+    ) -> Sequence[Run]:
         """As `enqueue_many`, in async code."""
-        return await self.client.aenqueue(_checked(requests))
+        return await self.client.aenqueue(_checked(requests, connection))
+
+    def transaction(self) -> TransactionScope:
+        """A transaction of your own in the store's database, by `with` or `async with`.
+
+        `tx.execute(sql, parameters)` runs statements on your own tables, and what is enqueued
+        with `connection=tx` exists if and only if the transaction commits.
+        """
+        return self.store.transaction()
 
     def get(self, run: str) -> Run:
         """Read a run; raises RunNotFound."""
@@ -300,7 +316,7 @@ class Windlass:
         await self.store.aclose()
 
 
-def _checked(requests: Iterable[Request]) -> Sequence[Request]:
+def _checked(requests: Iterable[Request], connection: object) -> Sequence[Request]:
     found = list(requests)
     for request in found:
         if not isinstance(request, Request):
@@ -308,4 +324,4 @@ def _checked(requests: Iterable[Request]) -> Sequence[Request]:
                 f"{request!r} is not a request: make them with job.request(...), "
                 "e.g. app.enqueue_many([job.request(user_id=1)])."
             )
-    return found
+    return found if connection is None else [request.within(connection) for request in found]

@@ -25,7 +25,7 @@ VERBS = [
     "aclose", "acancel", "aenqueue", "aenqueue_many", "aget", "alist", "aresult", "aretry",
     "cancel", "client", "close", "enqueue", "enqueue_many", "get", "job", "jobs", "list",
     "migrate", "resource", "result", "retry", "schedule", "schedules", "settings", "sources",
-    "store", "transport", "worker",
+    "store", "transaction", "transport", "worker",
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, TypedDict, Unpack
 
 from windlass.client.group import GroupCommit
-from windlass.client.requests import Request, check_instant
+from windlass.client.requests import Request, check_instant, shared_connection
 from windlass.client.run import Run
 from windlass.domain.job import check_max_attempts, check_text
 from windlass.domain.run import Enqueued, Event, NewRun, RunFilter, RunRecord, RunRef
@@ -21,6 +21,7 @@ from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption, ResultTimeout, RunFailed, RunNotFound
 from windlass.sources import Sources
 from windlass.store.interface import Store
+from windlass.store.transactions import AsyncTransaction, Transaction
 from windlass.transport.interface import Transport, encode_message
 
 MOST_PER_PAGE = 1000
@@ -61,7 +62,10 @@ class Client:
         """Enqueue in one round trip, all or none."""
         if not requests:
             return []
+        connection = shared_connection(requests)
         runs = [self._new_run(request) for request in requests]
+        if connection is not None:
+            return self._join(connection, runs)
         answers = self._store.run(self._store.operations.enqueue(runs))
         self._announce(runs, answers)
         known = self._store.run(self._known(answers)) if _some_known(answers) else ()
@@ -71,7 +75,10 @@ class Client:
         """As `enqueue`."""
         if not requests:
             return []
+        connection = shared_connection(requests)
         runs = [self._new_run(request) for request in requests]
+        if connection is not None:
+            return await self._ajoin(connection, runs)
         answers = await self._group.enqueue(runs)
         await self._aannounce(runs, answers)
         known = await self._store.arun(self._known(answers)) if _some_known(answers) else ()
@@ -173,6 +180,23 @@ class Client:
 
     def _new_run(self, request: Request) -> NewRun:
         return request.new_run(self._sources.new_id(), self._tenant)
+
+    def _join(self, connection: object, runs: Sequence[NewRun]) -> Sequence[Run]:
+        """Enqueue in the caller's transaction.
+
+        Only of our own do we learn when it has committed. After another's the store's hint comes
+        by itself, and the message of a transport by its sweep.
+        """
+        joined = self._store.join(connection, runs)
+        if isinstance(connection, Transaction):
+            connection.after_commit(lambda: self._announce(runs, joined.answers))
+        return self._handles(runs, *joined)
+
+    async def _ajoin(self, connection: object, runs: Sequence[NewRun]) -> Sequence[Run]:
+        joined = await self._store.ajoin(connection, runs)
+        if isinstance(connection, AsyncTransaction):
+            connection.after_commit(lambda: self._aannounce(runs, joined.answers))
+        return self._handles(runs, *joined)
 
     def _announce(self, runs: Sequence[NewRun], answers: Sequence[Enqueued]) -> None:
         """Tell workers; a run for later is found by the dispatchers in its time."""

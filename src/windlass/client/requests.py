@@ -1,7 +1,7 @@
 """What is to be enqueued, checked before anything is written."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypedDict, Unpack
 
@@ -25,7 +25,10 @@ _LONGEST_TAG = 200
 
 
 class UsingOptions(TypedDict, total=False):
-    """What one run may override: the arguments of ``using``."""
+    """What one run may override: the arguments of ``using``.
+
+    ``connection`` is the caller's transaction: the run exists if and only if that commits.
+    """
 
     delay: Duration
     at: datetime
@@ -37,6 +40,7 @@ class UsingOptions(TypedDict, total=False):
     expires: Duration | datetime
     max_attempts: int
     timeout: Duration
+    connection: object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,8 @@ class Using:
     expires_in: float | None = None
     expires_at: datetime | None = None
     options: Options | None = None
+    connection: object = field(default=None, compare=False, repr=False)
+    """The caller's transaction, in which the run is to be enqueued."""
 
     def with_(self, **given: Unpack[UsingOptions]) -> "Using":
         """The same with some options set; raises BadOption or BadDuration."""
@@ -91,6 +97,10 @@ class Request:
         """One of a job of which nothing is known yet."""
         return cls(job=job, queue=DEFAULT_QUEUE, priority=0, input=b"{}", using=Using())
 
+    def within(self, connection: object) -> "Request":
+        """The same, to be enqueued in the caller's transaction."""
+        return replace(self, using=replace(self.using, connection=connection))
+
     def new_run(self, run: str, tenant: str, trace: str | None = None) -> NewRun:
         """The request as the store takes it, under an id of its own."""
         using = self.using
@@ -112,6 +122,15 @@ class Request:
             expires_at=using.expires_at,
             trace=trace,
         )
+
+
+def shared_connection(requests: Sequence[Request]) -> object:
+    """The transaction that these are to be enqueued in; None: in one of their own."""
+    connection = requests[0].using.connection
+    if any(request.using.connection is not connection for request in requests):
+        why = "requests that are enqueued together must have the same one, or none"
+        raise BadOption("connection", why)
+    return connection
 
 
 def _delay(value: Any) -> dict[str, Any]:
@@ -160,4 +179,5 @@ _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "expires": _expires,
     "max_attempts": lambda value: {"max_attempts": check_max_attempts(value)},
     "timeout": lambda value: {"timeout": check_timeout(value)},
+    "connection": lambda value: {"connection": value},  # the store knows which it can use
 }

@@ -109,6 +109,8 @@ def schedule_options(using: Using) -> ScheduleOptions:
     for name, value in (("delay", using.delay), ("at", using.at), ("key", using.key)):
         if value is not None:
             raise BadOption(name, "a schedule says itself when its runs start, each slot once")
+    if using.connection is not None:
+        raise BadOption("connection", "a schedule makes its runs itself, later")
     if using.expires_at is not None:
         raise BadOption("expires", "give a length of time: each run expires so long after its slot")
     own = using.options

@@ -66,6 +66,7 @@ from windlass.domain.timetable import (
     Stored,
 )
 from windlass.store.inspection import InspectionOperations
+from windlass.store.transactions import Joined, TransactionScope
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -359,6 +360,22 @@ class Store(Protocol):
 
     async def arun(self, call: Call[T]) -> T:
         """Run a call without blocking the loop."""
+        ...
+
+    def join(self, connection: object, runs: Sequence[NewRun]) -> Joined:
+        """Enqueue in the caller's transaction: the runs exist if and only if it commits.
+
+        As :meth:`Operations.enqueue`, but never repeated. No hint reaches a worker before the
+        commit. Raises BadOption for a connection on which that cannot be done.
+        """
+        ...
+
+    async def ajoin(self, connection: object, runs: Sequence[NewRun]) -> Joined:
+        """As :meth:`join`, on the loop."""
+        ...
+
+    def transaction(self) -> TransactionScope:
+        """A transaction for statements of the caller's own, and to :meth:`join`."""
         ...
 
     def notify(self) -> None:

@@ -64,13 +64,18 @@ class Patience:
             return RunNotFound(about)  # as the caller wrote it
         if known is not None:
             return known(*msgspec.json.decode(error.diag.message_detail or "[]"))
-        if is_outage(error):
-            return StoreUnavailable(f"PostgreSQL cannot be reached: {one_line(error)}")
-        if isinstance(error, _FULL):
-            return StoreFull(f"PostgreSQL has no room: {one_line(error)}")
         if isinstance(error, _NO_SCHEMA):
             return SchemaMismatch(None, self._expected)
-        return StoreError(f"PostgreSQL refused {self._call.name}: {one_line(error)}")
+        return of_statement(error, self._call.name)
+
+
+def of_statement(error: psycopg.Error, name: str = "a statement") -> StoreError:
+    """What an error means that says nothing of ours."""
+    if is_outage(error):
+        return StoreUnavailable(f"PostgreSQL cannot be reached: {one_line(error)}")
+    if isinstance(error, _FULL):
+        return StoreFull(f"PostgreSQL has no room: {one_line(error)}")
+    return StoreError(f"PostgreSQL refused {name}: {one_line(error)}")
 
 
 def is_outage(error: psycopg.Error) -> bool:

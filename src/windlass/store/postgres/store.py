@@ -3,18 +3,19 @@
 import asyncio
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
 import psycopg
 
+from windlass.domain.run import NewRun
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.sources import Clock, Sources, SystemClock
 from windlass.store.inspection import InspectionOperations
 from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
-from windlass.store.postgres import migrate
+from windlass.store.postgres import migrate, transaction
 from windlass.store.postgres.connections import (
     AsyncPool,
     PatientAsyncConnection,
@@ -24,10 +25,13 @@ from windlass.store.postgres.connections import (
 )
 from windlass.store.postgres.failures import Patience, one_line
 from windlass.store.postgres.inspection import PostgresInspection
+from windlass.store.postgres.joining import Joining
 from windlass.store.postgres.listen import PostgresWakeups
 from windlass.store.postgres.operations import PostgresOperations, Row, Statement
 from windlass.store.postgres.schedules import PostgresSchedules
+from windlass.store.postgres.transaction import AsyncPostgresTransaction, PostgresTransaction
 from windlass.store.queries import load_queries
+from windlass.store.transactions import Joined, TransactionScope
 
 T = TypeVar("T")
 
@@ -54,12 +58,15 @@ class PostgresStore:
         self._sql = load_queries("postgres")
         self._sync = SyncPool(self._target)
         self._async = AsyncPool(self._target, _POOL_SIZE)
+        # Apart from the others: who holds a transaction open must not keep a worker waiting.
+        self._lent = AsyncPool(self._target, _POOL_SIZE)
         self._expected = migrate.expected_version()
         self._checked = False
         self._listeners: weakref.WeakSet[PostgresWakeups] = weakref.WeakSet()
         self._next_notify = 0.0
         # Tests run on a clock of their own; the database must tell the same time.
         self._fake: Clock | None = None if isinstance(sources.clock, SystemClock) else sources.clock
+        self._joining = Joining(self._expected, self._fake)
 
     @property
     def operations(self) -> Operations:
@@ -99,6 +106,22 @@ class PostgresStore:
             except psycopg.Error as error:
                 pause = patience.after(error)
             await asyncio.sleep(pause)
+
+    def join(self, connection: object, runs: Sequence[NewRun]) -> Joined:
+        """Enqueue in the caller's transaction; after one of ours the client hints itself."""
+        hint = not isinstance(connection, PostgresTransaction)
+        return self._joining.join(connection, runs, hint=hint)
+
+    async def ajoin(self, connection: object, runs: Sequence[NewRun]) -> Joined:
+        """As :meth:`join`, on the loop."""
+        hint = not isinstance(connection, AsyncPostgresTransaction)
+        return await self._joining.ajoin(connection, runs, hint=hint)
+
+    def transaction(self) -> TransactionScope:
+        """A transaction on a connection of ours."""
+        return TransactionScope(
+            lambda: transaction.begin(self._sync), lambda: transaction.abegin(self._lent)
+        )
 
     def notify(self) -> None:
         """Hint to workers; at most once in a while, and a failure is no matter."""
@@ -150,6 +173,7 @@ class PostgresStore:
         for wakeups in list(self._listeners):
             await wakeups.close()
         await self._async.close()
+        await self._lent.close()
         self._sync.close()
 
     def __enter__(self) -> Self:

@@ -10,7 +10,8 @@ that no "database is locked" reaches a user. The log is flushed at each commit
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -20,7 +21,8 @@ from windlass.errors import StoreError
 from windlass.sources import Sources
 from windlass.store.sqlite import faults, migrate
 from windlass.store.sqlite.files import prepare_file
-from windlass.store.sqlite.transaction import StoreClock, Transaction, queries
+from windlass.store.sqlite.transaction import Row, StoreClock, Transaction, queries
+from windlass.store.transactions import Parameters, ended_by_itself
 
 T = TypeVar("T")
 
@@ -77,6 +79,43 @@ class Connection:
         """Take the write lock."""
         connection = self._handle()
         self._patiently(lambda: connection.execute(queries()["begin_write"]))
+
+    def try_begin(self) -> bool:
+        """Take the write lock if it is free at this moment."""
+        with self.explained():
+            try:
+                self._handle().execute(queries()["begin_write"])
+            except faults.BUSY:
+                return False
+            return True
+
+    def execute(self, sql: str, parameters: Parameters) -> list[Row]:
+        """Run a statement that is not ours in the open transaction, which it may not end."""
+        connection = self._handle()
+        connection.authorizer = _refuse_ends
+        try:
+            # Not from the cache: the authorizer is asked when a statement is prepared.
+            with self.explained():
+                return connection.execute(sql, parameters, can_cache=False).fetchall()
+        except StoreError as error:
+            if isinstance(error.__cause__, apsw.AuthError):
+                raise ended_by_itself() from error
+            raise
+        finally:
+            connection.authorizer = None
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raise SQLite's errors as the caller is to be told of them."""
+        try:
+            yield
+        except apsw.Error as error:
+            raise self.explain(error) from error
+
+    def check_open(self) -> None:
+        """Refuse to go on where SQLite has given up the transaction, as it does on some errors."""
+        if not self.in_transaction:
+            raise StoreError(f"The transaction in {self.path} was rolled back after an error.")
 
     def transaction(self) -> Transaction:
         """Return the open transaction, at the present instant."""
@@ -191,3 +230,9 @@ def configure(connection: apsw.Connection, path: str) -> None:
         raise StoreError(f"{path} cannot use a write-ahead log: choose a file on a local disk.")
     # Some of these answer with a row, and what follows such a one runs only when it is fetched.
     connection.execute(queries()["settings"]).fetchall()
+
+
+def _refuse_ends(operation: int, *_: str | None) -> int:
+    """Let a caller's statement do anything but end the transaction that it is in."""
+    ends = operation == apsw.SQLITE_TRANSACTION
+    return apsw.SQLITE_DENY if ends else apsw.SQLITE_OK

@@ -12,11 +12,12 @@ parent's would corrupt the file under it.
 import asyncio
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from windlass.domain.run import NewRun
 from windlass.sources import Sources
 from windlass.store.inspection import InspectionOperations
 from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
@@ -25,10 +26,17 @@ from windlass.store.sqlite.files import parse_path
 from windlass.store.sqlite.inspection import SqliteInspection
 from windlass.store.sqlite.migrate import look_at_version
 from windlass.store.sqlite.operations import Kind, SqliteCall, SqliteOperations
+from windlass.store.sqlite.own import (
+    AsyncSqliteTransaction,
+    SqliteTransaction,
+    Transactions,
+    check_joined,
+)
 from windlass.store.sqlite.schedule_calls import SqliteSchedules
 from windlass.store.sqlite.transaction import StoreClock
 from windlass.store.sqlite.wakeups import Bell
 from windlass.store.sqlite.writer import Writer
+from windlass.store.transactions import Joined, TransactionScope
 
 T = TypeVar("T")
 
@@ -36,13 +44,16 @@ T = TypeVar("T")
 class _Process:
     """What one process has open."""
 
-    def __init__(self, connection: Callable[[], Connection], bell: Bell) -> None:
+    def __init__(
+        self, connection: Callable[[], Connection], bell: Bell, transactions: Transactions
+    ) -> None:
         self.pid = os.getpid()
         self.blocking = connection()  # the sync face: reads and writes
         self.reading = connection()  # the loop's own reads
         self.scanning = connection()  # reads that take longer, in a thread
         self.writer = Writer(connection())
         self.bell = bell
+        self.transactions = transactions
         self.opened = False  # whether the file was opened and found in order
 
 
@@ -83,15 +94,18 @@ class SqliteStore:
     def run(self, call: Call[T]) -> T:
         """Run a call on this thread."""
         ours = _ours(call)
-        connection = self._own().blocking
+        own = self._own()
         if ours.kind is Kind.WRITE:
-            return connection.write(ours.body)
-        return connection.read(ours.body)
+            _refuse_inside(own, call)
+            return own.blocking.write(ours.body)
+        return own.blocking.read(ours.body)
 
     async def arun(self, call: Call[T]) -> T:
         """Run a call without blocking the loop."""
         ours = _ours(call)
         own = self._own()
+        if ours.kind is Kind.WRITE:
+            _refuse_inside(own, call)
         if ours.kind is Kind.WRITE or not own.opened:
             # Opening the file, and making its tables, is for the thread as well.
             result = await own.writer.submit(ours)
@@ -100,6 +114,19 @@ class SqliteStore:
         if ours.kind is Kind.READ:
             return own.reading.read(ours.body)
         return await _in_thread(lambda: own.scanning.read(ours.body))
+
+    def join(self, connection: object, runs: Sequence[NewRun]) -> Joined:
+        """Enqueue in a transaction that :meth:`transaction` began."""
+        return check_joined(connection, SqliteTransaction, self.path).enqueue(runs)
+
+    async def ajoin(self, connection: object, runs: Sequence[NewRun]) -> Joined:
+        """As :meth:`join`, on the loop."""
+        return await check_joined(connection, AsyncSqliteTransaction, self.path).enqueue(runs)
+
+    def transaction(self) -> TransactionScope:
+        """A transaction on a connection of its own."""
+        own = self._own()
+        return TransactionScope(own.transactions.begin, own.transactions.abegin)
 
     def notify(self) -> None:
         """Hint to workers that something became ready."""
@@ -129,12 +156,14 @@ class SqliteStore:
     def close(self) -> None:
         """Close what the sync face opened; the next call opens it again."""
         self._own().blocking.close()
+        self._own().transactions.close()
 
     async def aclose(self) -> None:
         """Finish what is queued and close everything."""
         own = self._own()
         await own.writer.close()
         own.blocking.close()
+        own.transactions.close()
         own.reading.close()
         own.scanning.close()
         own.bell.close()
@@ -155,7 +184,8 @@ class SqliteStore:
         def connection() -> Connection:
             return Connection(self.path, self._sources, self._clock, self._busy_seconds)
 
-        return _Process(connection, Bell(self.path, self._sources))
+        transactions = Transactions(self.path, connection, self._busy_seconds)
+        return _Process(connection, Bell(self.path, self._sources), transactions)
 
     def _own(self) -> _Process:
         if self._process.pid != os.getpid():
@@ -164,6 +194,13 @@ class SqliteStore:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._process))
             self._process = self._new_process()
         return self._process
+
+
+def _refuse_inside(own: _Process, call: Call[T]) -> None:
+    own.transactions.refuse_inside(
+        f"write by a transaction of its own ({call.name})",
+        "give connection=tx to what you enqueue, and do the rest before or after",
+    )
 
 
 def _ours(call: Call[T]) -> SqliteCall[T]:

@@ -1,0 +1,161 @@
+"""Enqueue in the caller's own transaction, through the caller's own connection.
+
+One statement with plain arguments calls ``windlass.enqueue``; nothing is set or read of the
+session, nothing is begun, committed or repeated. The hint to workers is a NOTIFY in the same
+statement: PostgreSQL delivers it if and when the transaction commits. A commit with a NOTIFY in it
+takes a lock that all of the cluster share, so a process sends at most one per queue in 50 ms; the
+hints left out cost a poll.
+
+What the functions refuse is raised as on our own connections, and PostgreSQL has then aborted the
+transaction. Every other error is the driver's, and the caller's to judge: we do not know what else
+the transaction did.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import msgspec
+
+from windlass.domain.run import Enqueued, NewRun, RunRecord
+from windlass.errors import SQLSTATES, SchemaMismatch, WindlassError
+from windlass.sources import Clock
+from windlass.store.postgres.callers import Caller, Row, Texts, awaited, blocking
+from windlass.store.postgres.enqueue import pack_batch, pack_one, unpack_batch
+from windlass.store.postgres.ids import check_new
+from windlass.store.postgres.literals import plain_array
+from windlass.store.queries import load_queries
+from windlass.store.transactions import Joined
+
+HINT_SECONDS = 0.05
+_MOST_QUEUES = 1000
+_NO_SCHEMA = frozenset({"3F000", "42P01", "42883"})  # of failures.py, for every driver
+
+
+class Hints:
+    """Whether a queue may be hinted at again."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, float] = {}
+
+    def due(self, queues: Iterable[str]) -> bool:
+        """Whether one of the queues has had no hint lately; it now has."""
+        now = time.monotonic()
+        due = [queue for queue in queues if now >= self._next.get(queue, 0.0)]
+        if len(self._next) > _MOST_QUEUES:
+            self._next.clear()
+        self._next.update(dict.fromkeys(due, now + HINT_SECONDS))
+        return bool(due)
+
+
+class Joining:
+    """Enqueues on connections that are not ours."""
+
+    def __init__(self, expected: int, clock: Clock | None) -> None:
+        self._sql = load_queries("postgres")
+        self._expected = expected
+        self._clock = clock  # of tests; the database must tell the same time
+        self._hints = Hints()
+
+    def join(self, connection: object, runs: Sequence[NewRun], *, hint: bool) -> Joined:
+        """Enqueue, blocking; ``hint``: let the wake-up of workers ride along."""
+        caller = blocking(connection)
+        assert caller.run is not None
+        with self._told(caller):
+            if self._clock is not None:
+                caller.run(connection, self._sql["fake_now"], [_text(self._clock.now())])
+            answers = self._read(runs, caller.run(connection, *self._enqueue(runs, hint=hint)))
+            known = self._get_known(runs, answers)
+            rows = caller.run(connection, *known) if known else ()
+        return Joined(answers, _records(rows))
+
+    async def ajoin(self, connection: object, runs: Sequence[NewRun], *, hint: bool) -> Joined:
+        """As :meth:`join`, on the loop."""
+        caller = awaited(connection)
+        assert caller.arun is not None
+        with self._told(caller):
+            if self._clock is not None:
+                await caller.arun(connection, self._sql["fake_now"], [_text(self._clock.now())])
+            enqueued = await caller.arun(connection, *self._enqueue(runs, hint=hint))
+            answers = self._read(runs, enqueued)
+            known = self._get_known(runs, answers)
+            rows = await caller.arun(connection, *known) if known else ()
+        return Joined(answers, _records(rows))
+
+    def _enqueue(self, runs: Sequence[NewRun], *, hint: bool) -> tuple[str, Texts]:
+        check_new(runs)
+        told = _text(hint and self._hints.due({run.queue for run in runs}))
+        if len(runs) == 1:
+            return self._sql["join_enqueue"], [told, *map(_text, pack_one(runs[0]))]
+        return self._sql["join_enqueue_many"], [*map(_text, pack_batch(runs)), told]
+
+    def _read(self, runs: Sequence[NewRun], rows: Sequence[Row]) -> Sequence[Enqueued]:
+        if len(runs) == 1:
+            found = msgspec.json.decode(rows[0][0], type=Enqueued)
+            # JSON writes a time in the zone of the caller's session.
+            return [
+                msgspec.structs.replace(
+                    found,
+                    created_at=found.created_at.astimezone(UTC),
+                    scheduled_for=found.scheduled_for.astimezone(UTC),
+                )
+            ]
+        return unpack_batch(runs, rows[0][0])
+
+    def _get_known(
+        self, runs: Sequence[NewRun], answers: Sequence[Enqueued]
+    ) -> tuple[str, Texts] | None:
+        """The runs that exist already may be this transaction's own, unseen by any other."""
+        ids = [answer.id for answer in answers if not answer.created]
+        return (self._sql["join_get_runs"], [runs[0].tenant, plain_array(ids)]) if ids else None
+
+    @contextmanager
+    def _told(self, caller: Caller) -> Iterator[None]:
+        """Raise what the functions refuse as the errors that they stand for."""
+        kind = caller.error()
+        try:
+            yield
+        except kind as error:
+            meaning = self._meaning(error)
+            if meaning is None:
+                raise
+            raise meaning from error
+
+    def _meaning(self, error: BaseException) -> WindlassError | None:
+        for cause in _causes(error):
+            code: str = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or ""
+            detail = _detail(cause)
+            if code in SQLSTATES and detail is not None:
+                return SQLSTATES[code](*msgspec.json.decode(detail))
+            if code in _NO_SCHEMA:
+                return SchemaMismatch(None, self._expected)
+        return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The driver's error comes wrapped: by SQLAlchemy in ``orig``, by Django as the cause."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = getattr(found, "orig", None) or found.__cause__
+
+
+def _detail(error: BaseException) -> str | None:
+    """The DETAIL of a server's message: asyncpg's attribute, or psycopg's, both versions."""
+    found = getattr(error, "detail", None) or getattr(
+        getattr(error, "diag", None), "message_detail", None
+    )
+    return found if isinstance(found, str) else None  # SQLAlchemy has a list of that name
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, datetime) else repr(value)
+
+
+def _records(rows: Sequence[Row]) -> Sequence[RunRecord]:
+    return [msgspec.json.decode(row[0], type=RunRecord) for row in rows]

@@ -1,0 +1,259 @@
+"""A transaction of the caller's in the file: ``with app.transaction() as tx``.
+
+It is the store's own SQLite that writes: two copies of SQLite in one process, Python's module
+``sqlite3`` beside ours, would each drop the other's locks on the file whenever they close it. So
+the caller's statements go through ``tx.execute``, on a connection that is lent for as long as the
+transaction lasts.
+
+The transaction has the file's write lock from its first moment. Another write of the same task or
+thread would wait for a lock that it holds itself, and is refused with a word on what to do. Async
+code waits for the lock on the loop and does the rest in one thread, which is enough: whoever has
+the lock is the only one.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from windlass.domain.run import NewRun
+from windlass.errors import BadOption, StoreUnavailable, UsageError
+from windlass.store.sqlite import read
+from windlass.store.sqlite.connection import Connection
+from windlass.store.sqlite.enqueue import enqueue
+from windlass.store.transactions import Joined, Parameters, Rows
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_PAUSE = 0.002
+_MOST_IDLE = 4
+
+
+class SqliteTransaction:
+    """One open transaction, in blocking code. Placeholders are SQLite's: ``?``, ``:name``."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._actions: list[Callable[[], None]] = []
+        self.path = connection.path
+        self.over = False
+
+    def execute(self, sql: str, parameters: Parameters = ()) -> Rows:
+        """Run a statement on tables of your own; return its rows."""
+        self._check()
+        return self._connection.execute(sql, parameters)
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo what is done inside if it raises, and nothing else."""
+        self._check()
+        with self._connection.explained(), self._connection.transaction().savepoint():
+            yield
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Do something when, and only if, the transaction has been committed."""
+        self._actions.append(action)
+
+    def enqueue(self, runs: Sequence[NewRun]) -> Joined:
+        """Enqueue runs, all or none; what was done before stands if they are refused."""
+        with self.savepoint():
+            tx = self._connection.transaction()
+            answers = enqueue(tx, runs)
+            known = [answer.id for answer in answers if not answer.created]
+            return Joined(answers, read.get_runs(tx, runs[0].tenant, known) if known else ())
+
+    def end(self, error: BaseException | None) -> None:
+        """Commit, or undo everything after an error; raises what the commit does."""
+        self.over = True
+        if error is None:
+            self._connection.check_open()
+            self._connection.commit()
+        else:
+            self._connection.undo(error)
+
+    def committed(self) -> None:
+        """Do what was to be done then."""
+        for action in self._actions:
+            action()
+
+    def _check(self) -> None:
+        if self.over:
+            raise UsageError("This transaction is over: ask app.transaction() for another.")
+        self._connection.check_open()
+
+
+class AsyncSqliteTransaction:
+    """The asynchronous twin: the same, in a thread."""
+
+    def __init__(self, blocking: SqliteTransaction, owner: "Transactions") -> None:
+        self._blocking = blocking
+        self._call = owner.call
+        self._actions: list[Callable[[], Awaitable[None]]] = []
+        self.path = blocking.path
+
+    async def execute(self, sql: str, parameters: Parameters = ()) -> Rows:
+        """Run a statement on tables of your own; return its rows."""
+        return await self._call(self._blocking.execute, sql, parameters)
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """Undo what is done inside if it raises, and nothing else."""
+        savepoint = self._blocking.savepoint()
+        await self._call(savepoint.__enter__)
+        try:
+            yield
+        except BaseException as error:
+            await self._call(_leave, savepoint, error)
+            raise
+        await self._call(savepoint.__exit__, None, None, None)
+
+    def after_commit(self, action: Callable[[], Awaitable[None]]) -> None:
+        """Do something when, and only if, the transaction has been committed."""
+        self._actions.append(action)
+
+    async def enqueue(self, runs: Sequence[NewRun]) -> Joined:
+        """Enqueue runs, all or none; what was done before stands if they are refused."""
+        return await self._call(self._blocking.enqueue, runs)
+
+    async def committed(self) -> None:
+        """Do what was to be done then."""
+        for action in self._actions:
+            await action()
+
+
+def _leave(savepoint: AbstractContextManager[None], error: BaseException) -> None:
+    # It raises the error again, here in the thread; the caller does so where it belongs.
+    try:
+        savepoint.__exit__(type(error), error, error.__traceback__)
+    except type(error) as same:
+        if same is not error:
+            raise
+
+
+class Transactions:
+    """Begins and ends transactions; what it has open belongs to one process."""
+
+    def __init__(
+        self, path: Path, connection: Callable[[], Connection], busy_seconds: float
+    ) -> None:
+        self._path = path
+        self._connection = connection
+        self._busy_seconds = busy_seconds
+        self._idle: list[Connection] = []
+        self._thread: ThreadPoolExecutor | None = None
+
+    @contextmanager
+    def begin(self) -> Iterator[SqliteTransaction]:
+        """Open a transaction; it is committed at the end, rolled back if anything is raised."""
+        self.refuse_inside("begin another transaction", "tx.savepoint() undoes a part of one")
+        connection = self._take()
+        connection.begin()
+        tx = self._opened(connection)
+        try:
+            yield tx
+        except BaseException as error:
+            self._end(connection, tx, error)
+            raise
+        self._end(connection, tx, None)
+        tx.committed()
+
+    @asynccontextmanager
+    async def abegin(self) -> AsyncIterator[AsyncSqliteTransaction]:
+        """As :meth:`begin`, on the loop."""
+        self.refuse_inside("begin another transaction", "tx.savepoint() undoes a part of one")
+        connection = self._take()
+        try:
+            await self._lock(connection)
+        except BaseException as error:
+            # Who was canceled does not see whether the thread got the lock after all.
+            self._executor().submit(connection.undo, error)
+            raise
+        tx = self._opened(connection)
+        atx = AsyncSqliteTransaction(tx, self)
+        try:
+            yield atx
+        except BaseException as error:
+            await self.call(self._end, connection, tx, error)
+            raise
+        await self.call(self._end, connection, tx, None)
+        await atx.committed()
+
+    def refuse_inside(self, what: str, instead: str) -> None:
+        """Refuse what would wait for a lock that this very task or thread holds."""
+        if any(not tx.over and tx.path == self._path for tx in _open.get()):
+            raise UsageError(f"Inside app.transaction() it is not possible to {what}: {instead}.")
+
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do something in the thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor(), lambda: function(*args, **kwargs))
+
+    def close(self) -> None:
+        """Close what is idle, and end the thread."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.shutdown()
+        while self._idle:
+            self._idle.pop().close()
+
+    async def _lock(self, connection: Connection) -> None:
+        deadline = time.monotonic() + self._busy_seconds
+        while not await self.call(connection.try_begin):
+            if time.monotonic() > deadline:
+                raise StoreUnavailable(f"{self._path} is locked by another process for too long.")
+            await asyncio.sleep(_PAUSE)
+
+    def _opened(self, connection: Connection) -> SqliteTransaction:
+        tx = SqliteTransaction(connection)
+        _open.set((*[other for other in _open.get() if not other.over], tx))
+        return tx
+
+    def _end(
+        self, connection: Connection, tx: SqliteTransaction, error: BaseException | None
+    ) -> None:
+        try:
+            tx.end(error)
+        finally:
+            if len(self._idle) < _MOST_IDLE:
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    def _take(self) -> Connection:
+        return self._idle.pop() if self._idle else self._connection()
+
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "windlass-sqlite-transaction")
+        return self._thread
+
+
+_open: ContextVar[tuple[SqliteTransaction, ...]] = ContextVar("windlass_transactions", default=())
+"""The transactions that are open around the running code."""
+
+
+Own = TypeVar("Own", SqliteTransaction, AsyncSqliteTransaction)
+
+
+def check_joined(connection: object, kind: type[Own], path: Path) -> Own:
+    """The transaction that a run is to be enqueued in; raises BadOption where it cannot be."""
+    if isinstance(connection, kind):
+        if connection.path != path:
+            raise BadOption("connection", f"it is in {connection.path}, and the runs are in {path}")
+        return connection
+    if isinstance(connection, SqliteTransaction):
+        raise BadOption("connection", "it was begun by `with`, and blocks: use enqueue")
+    if isinstance(connection, AsyncSqliteTransaction):
+        raise BadOption("connection", "it was begun by `async with`: use aenqueue")
+    name = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    raise BadOption(
+        "connection",
+        f"{name} cannot be used with a store in a SQLite file, because two copies of SQLite in one "
+        "process drop each other's locks: write `with app.transaction() as tx`, run your own "
+        "statements by tx.execute, and give connection=tx",
+    )

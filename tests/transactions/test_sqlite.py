@@ -1,0 +1,220 @@
+"""Transactions in a SQLite file: one lock, one SQLite, and no way to wait for oneself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.apps import PATIENCE, opened, working
+from tests.fixtures.callers import Undone, make_app
+from tests.transactions.conftest import joined
+from windlass import BadOption, KeyConflict, StoreError, UsageError, Windlass
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Windlass]:
+    made = joined(make_app(f"sqlite:///{tmp_path}/windlass.db"))
+    yield made
+    made.close()
+
+
+def test_python_module_sqlite3_is_refused_with_the_reason(app: Windlass) -> None:
+    connection = sqlite3.connect(":memory:")
+    with pytest.raises(BadOption, match=r"two copies of SQLite .* app\.transaction\(\)"):
+        app.jobs["send"].using(connection=connection).enqueue(n=1)
+    connection.close()
+
+
+def test_transaction_of_another_file_is_refused(app: Windlass, tmp_path: Path) -> None:
+    other = make_app(f"sqlite:///{tmp_path}/other.db")
+    with other.transaction() as tx, pytest.raises(BadOption, match=r"other\.db"):
+        app.jobs["send"].using(connection=tx).enqueue(n=1)
+    other.close()
+
+
+async def test_wrong_face_is_refused(app: Windlass) -> None:
+    with app.transaction() as tx, pytest.raises(BadOption, match="use enqueue"):
+        await app.jobs["send"].using(connection=tx).aenqueue(n=1)
+    async with app.transaction() as atx:
+        with pytest.raises(BadOption, match="use aenqueue"):
+            app.jobs["send"].using(connection=atx).enqueue(n=1)
+    await app.aclose()
+
+
+def test_write_outside_the_transaction_does_not_wait_for_itself(app: Windlass) -> None:
+    with app.transaction() as tx:
+        with pytest.raises(UsageError, match="connection=tx"):
+            app.jobs["send"].enqueue(n=1)
+        with pytest.raises(UsageError, match=r"tx\.savepoint\(\)"), app.transaction():
+            raise AssertionError("it was begun")
+        app.jobs["send"].using(connection=tx).enqueue(n=2)
+    app.jobs["send"].enqueue(n=3)
+    assert [run.input["n"] for run in app.list()] == [3, 2]
+
+
+async def test_async_write_outside_does_not_wait_for_itself(app: Windlass) -> None:
+    async with app.transaction() as tx:
+        with pytest.raises(UsageError, match="connection=tx"):
+            await app.jobs["send"].aenqueue(n=1)
+        run = await app.jobs["send"].using(connection=tx).aenqueue(n=2)
+    assert [found.id for found in await app.alist()] == [run.id]
+    await app.aclose()
+
+
+def test_reads_go_on_beside_it(app: Windlass) -> None:
+    run = app.jobs["send"].enqueue(n=1)
+    with app.transaction() as tx:
+        tx.execute("insert into orders values (1)")
+        assert app.get(run.id).status == "queued"
+
+
+@pytest.mark.parametrize("word", ["commit", "COMMIT", "end", "rollback", "begin immediate"])
+def test_statements_cannot_end_it(app: Windlass, word: str) -> None:
+    with app.transaction() as tx:
+        tx.execute("insert into orders values (1)")
+        with pytest.raises(UsageError, match=r"tx\.savepoint"):
+            tx.execute(word)
+        tx.execute("insert into orders values (2)")
+    with app.transaction() as tx:
+        assert tx.execute("select n from orders") == [(1,), (2,)]
+
+
+def test_refused_statement_and_key_leave_the_rest(app: Windlass) -> None:
+    app.jobs["send"].using(key="k").enqueue(n=1)
+    with app.transaction() as tx:
+        tx.execute("insert into orders values (?)", [1])
+        with pytest.raises(StoreError, match="NOT NULL"):
+            tx.execute("insert into orders values (:n)", {"n": None})
+        with pytest.raises(KeyConflict):
+            app.jobs["send"].using(key="k", connection=tx).enqueue(n=2)
+        run = app.jobs["send"].using(connection=tx).enqueue(n=3)
+    with app.transaction() as tx:
+        assert tx.execute("select n from orders") == [(1,)]
+    assert app.get(run.id).input == {"n": 3}
+
+
+def test_it_is_over_at_its_end(app: Windlass) -> None:
+    scope = app.transaction()
+    with scope as tx:
+        pass
+    with pytest.raises(UsageError, match="over"):
+        tx.execute("select 1")
+    with pytest.raises(UsageError, match="over"):
+        app.jobs["send"].using(connection=tx).enqueue(n=1)
+    with pytest.raises(UsageError, match="used before"), scope:
+        pass
+
+
+def test_threads_take_turns(app: Windlass) -> None:
+    def add(n: int) -> None:
+        with app.transaction() as tx:
+            (count,) = tx.execute("select count(*) from orders")[0]
+            tx.execute("insert into orders values (?)", [count])
+            app.jobs["send"].using(connection=tx).enqueue(n=n)
+
+    threads = [threading.Thread(target=add, args=[n]) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(run.input["n"] for run in app.list()) == list(range(8))
+
+
+async def test_tasks_take_turns_and_the_loop_goes_on(app: Windlass) -> None:
+    async def add(n: int) -> None:
+        async with app.transaction() as tx:
+            ((count,),) = await tx.execute("select count(*) from orders")
+            await tx.execute("insert into orders values (?)", [count])
+            await app.jobs["send"].using(connection=tx).aenqueue(n=n)
+
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*[add(n) for n in range(20)])
+    assert len(await app.alist()) == 20
+    await app.aclose()
+
+
+async def test_canceled_while_it_waits_leaves_the_lock_alone(app: Windlass) -> None:
+    waiting = asyncio.Event()
+
+    async def wait() -> None:
+        waiting.set()
+        async with app.transaction():
+            raise AssertionError("the lock was another's")
+
+    async with app.transaction() as tx:
+        task = asyncio.get_running_loop().create_task(wait(), context=_fresh())
+        await waiting.wait()
+        await tx.execute("select 1")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    async with app.transaction() as tx:
+        await tx.execute("insert into orders values (1)")
+    await app.aclose()
+
+
+async def test_canceled_inside_is_rolled_back(app: Windlass) -> None:
+    inside = asyncio.Event()
+
+    async def hold() -> None:
+        async with app.transaction() as tx:
+            await app.jobs["send"].using(connection=tx).aenqueue(n=1)
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await app.alist() == []
+    async with asyncio.timeout(PATIENCE), app.transaction():
+        pass
+    await app.aclose()
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_worker_starts_it_after_the_commit(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/w.db"
+    if store == "postgres":
+        url = request.getfixturevalue("pg_database")
+    started: list[int] = []
+
+    # A worker that is deaf to the hint would look again in an hour.
+    async with opened(url, poll="1h") as app:
+
+        @app.job
+        async def note(n: int) -> None:
+            started.append(n)
+
+        async def ask(n: int) -> Any:
+            return await note.using(connection=tx).aenqueue(n=n)
+
+        async with working(app):
+            first = await note.aenqueue(n=0)
+            await app.aresult(first.id, timeout=PATIENCE)
+            with contextlib.suppress(Undone):
+                async with app.transaction() as tx:
+                    await ask(1)
+                    raise Undone
+            async with app.transaction() as tx:
+                run = await ask(2)
+                assert started == [0]
+            await app.aresult(run.id, timeout=PATIENCE)
+    assert started == [0, 2]
+
+
+def _fresh() -> Any:
+    """A context that does not know of the transaction around it."""
+    from contextvars import Context
+
+    return Context()
