@@ -429,6 +429,22 @@ async def test_new_zone_data_move_the_slot_to_come(planner: Planner, app: Windla
     assert (await app.schedules.aget("k")).next_slot == START + timedelta(hours=12)
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+async def test_clock_that_is_behind_moves_no_slot_into_the_past(
+    planner: Planner, app: Windlass, resumed: bool
+) -> None:
+    """A process that starts with such a clock looks at the slots to come like any other."""
+    made = await app.schedules.aput("report", key="k", interval="1m", anchor=START - 9 * MINUTE)
+    if resumed:
+        await planner.later(minutes=1)
+        await app.schedules.apause("k")
+        await planner.later(minutes=5)
+        made = await app.schedules.aresume("k")
+    app.sources.clock.jump(timedelta(hours=-1))  # type: ignore[attr-defined]
+    await settle(scheduler_of(app))
+    assert (await app.schedules.aget("k")).next_slot == made.next_slot
+
+
 async def test_unreadable_schedule_does_not_hold_up_the_others(
     planner: Planner, app: Windlass, caplog: pytest.LogCaptureFixture
 ) -> None:

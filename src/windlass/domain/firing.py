@@ -45,8 +45,11 @@ def decide(row: ScheduleRow, now: datetime, job: JobRow | None, new_id: NewId) -
 
 
 def realign(row: ScheduleRow, now: datetime) -> Decision | None:
-    """Move the slot to come where the zone data of today have it; None: it is there."""
-    slot = realigned(state_of(row), now)
+    """Move the slot to come where the zone data of today have it; None: it is there.
+
+    Never back to before somebody last changed or resumed it, whatever a clock that is off says.
+    """
+    slot = realigned(state_of(row), max(now, row.updated_at))
     if slot == row.next_slot:
         return None
     return Decision(
