@@ -282,3 +282,21 @@ async def test_tenants_do_not_see_each_other(app: Windlass, url: str, greet: Any
             with pytest.raises(RunNotFound):
                 await call(run.id)
     assert [found.id for found in await app.alist()] == [run.id]
+
+
+async def test_runs_of_a_batch_are_a_sequence(app: Windlass) -> None:
+    @app.job
+    async def work(n: int) -> None: ...
+
+    first = await work.using(key="a").aenqueue(0)
+    requests = [work.using(key="a").request(0), *(work.request(n) for n in range(1, 5))]
+    runs = await app.aenqueue_many(requests)
+
+    assert len(runs) == 5
+    assert [run.input["n"] for run in runs] == [0, 1, 2, 3, 4]
+    assert runs[0].id == first.id
+    assert (runs[-1].input, [run.input["n"] for run in runs[1:3]]) == ({"n": 4}, [1, 2])
+    assert runs[2] is runs[2]  # refreshing it is seen by whoever looks again
+    assert repr(runs).count("<Run ") == 5
+    with pytest.raises(IndexError):
+        runs[5]

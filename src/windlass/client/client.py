@@ -7,11 +7,12 @@ groups. Each pair of twins differs in nothing but how the call is run.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypedDict, Unpack
 
 from windlass.client.group import GroupCommit
+from windlass.client.handles import Handles
 from windlass.client.requests import Request, check_instant, shared_connection
 from windlass.client.run import Run
 from windlass.domain.job import check_max_attempts, check_text
@@ -69,7 +70,7 @@ class Client:
         answers = self._store.run(self._store.operations.enqueue(runs))
         self._announce(runs, answers)
         known = self._store.run(self._known(answers)) if _some_known(answers) else ()
-        return self._handles(runs, answers, known)
+        return Handles(self, runs, answers, known)
 
     async def aenqueue(self, requests: Sequence[Request]) -> Sequence[Run]:
         """As `enqueue`."""
@@ -82,7 +83,7 @@ class Client:
         answers = await self._group.enqueue(runs)
         await self._aannounce(runs, answers)
         known = await self._store.arun(self._known(answers)) if _some_known(answers) else ()
-        return self._handles(runs, answers, known)
+        return Handles(self, runs, answers, known)
 
     def get(self, run: str) -> Run:
         """Read a run; raises RunNotFound."""
@@ -190,13 +191,13 @@ class Client:
         joined = self._store.join(connection, runs)
         if isinstance(connection, Transaction):
             connection.after_commit(lambda: self._announce(runs, joined.answers))
-        return self._handles(runs, *joined)
+        return Handles(self, runs, *joined)
 
     async def _ajoin(self, connection: object, runs: Sequence[NewRun]) -> Sequence[Run]:
         joined = await self._store.ajoin(connection, runs)
         if isinstance(connection, AsyncTransaction):
             connection.after_commit(lambda: self._aannounce(runs, joined.answers))
-        return self._handles(runs, *joined)
+        return Handles(self, runs, *joined)
 
     def _announce(self, runs: Sequence[NewRun], answers: Sequence[Enqueued]) -> None:
         """Tell workers; a run for later is found by the dispatchers in its time."""
@@ -214,21 +215,6 @@ class Client:
     def _known(self, answers: Sequence[Enqueued]) -> Any:
         ids = [answer.id for answer in answers if not answer.created]
         return self._store.operations.get_runs(self._tenant, ids)
-
-    def _handles(
-        self, runs: Sequence[NewRun], answers: Sequence[Enqueued], known: Sequence[RunRecord]
-    ) -> Sequence[Run]:
-        records = {record.id: record for record in known}
-        handles = []
-        for run, answer in zip(runs, answers, strict=True):
-            if answer.created:
-                record: RunRecord | None = _fresh(run, answer)
-            else:
-                record = records.get(answer.id)
-            if record is None:
-                raise RunNotFound(answer.id)  # deleted in the same moment
-            handles.append(Run(self, record))
-        return handles
 
     def _found(self, run: str, record: RunRecord | None) -> Run:
         if record is None:
@@ -274,39 +260,6 @@ def _result(run: Run) -> Any:
     if run.status is Status.SUCCEEDED:
         return run.result
     raise RunFailed(run.id, run.status, run.failure, run.error)
-
-
-def _fresh(run: NewRun, answer: Enqueued) -> RunRecord:
-    """A run that was just made, without reading it back."""
-    return RunRecord(
-        tenant=run.tenant,
-        id=run.id,
-        job=run.job,
-        queue=run.queue,
-        status=answer.status,
-        priority=run.priority,
-        attempt=0,
-        failures=0,
-        crash_count=0,
-        token=0,
-        created_at=answer.created_at,
-        scheduled_for=answer.scheduled_for,
-        updated_at=answer.created_at,
-        input=run.input,
-        key=run.key,
-        tags=run.tags,
-        options=run.options,
-        trace=run.trace,
-        waiting_for="delay" if answer.status is Status.SCHEDULED else None,
-        due_at=answer.scheduled_for if answer.status is Status.SCHEDULED else None,
-        expires_at=_expiry(run, answer),
-    )
-
-
-def _expiry(run: NewRun, answer: Enqueued) -> datetime | None:
-    if run.expires_in is None:
-        return run.expires_at
-    return answer.created_at + timedelta(seconds=run.expires_in)
 
 
 def _some_known(answers: Sequence[Enqueued]) -> bool:

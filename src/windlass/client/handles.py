@@ -1,0 +1,98 @@
+"""The runs of one enqueue, each made when it is looked at: of thousands, most are not."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, overload
+
+from windlass.client.run import Run
+from windlass.domain.run import Enqueued, NewRun, RunRecord
+from windlass.domain.states import Status
+from windlass.errors import RunNotFound
+
+if TYPE_CHECKING:
+    from windlass.client.client import Client
+
+
+class Handles(Sequence[Run]):
+    """What was asked for and what the store answered, as runs in the same order."""
+
+    __slots__ = ("_answers", "_client", "_known", "_made", "_runs")
+
+    def __init__(
+        self,
+        client: "Client",
+        runs: Sequence[NewRun],
+        answers: Sequence[Enqueued],
+        known: Sequence[RunRecord],
+    ) -> None:
+        """`known` are the runs that were there before. Raises RunNotFound where one is not."""
+        self._client = client
+        self._runs = runs
+        self._answers = answers
+        self._known = {record.id: record for record in known}
+        self._made: dict[int, Run] = {}
+        for answer in answers:
+            if not answer.created and answer.id not in self._known:
+                raise RunNotFound(answer.id)  # deleted in the same moment
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Run]: ...
+
+    def __getitem__(self, index: int | slice) -> Run | Sequence[Run]:
+        if isinstance(index, slice):
+            return [self._at(n) for n in range(len(self))[index]]
+        return self._at(range(len(self))[index])
+
+    def __iter__(self) -> Iterator[Run]:
+        return map(self._at, range(len(self)))
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def _at(self, index: int) -> Run:
+        made = self._made.get(index)
+        if made is None:
+            answer = self._answers[index]
+            record = self._known.get(answer.id)
+            if record is None:
+                record = _fresh(self._runs[index], answer)
+            made = self._made[index] = Run(self._client, record)
+        return made
+
+
+def _fresh(run: NewRun, answer: Enqueued) -> RunRecord:
+    """A run that was just made, without reading it back."""
+    return RunRecord(
+        tenant=run.tenant,
+        id=run.id,
+        job=run.job,
+        queue=run.queue,
+        status=answer.status,
+        priority=run.priority,
+        attempt=0,
+        failures=0,
+        crash_count=0,
+        token=0,
+        created_at=answer.created_at,
+        scheduled_for=answer.scheduled_for,
+        updated_at=answer.created_at,
+        input=run.input,
+        key=run.key,
+        tags=run.tags,
+        options=run.options,
+        trace=run.trace,
+        waiting_for="delay" if answer.status is Status.SCHEDULED else None,
+        due_at=answer.scheduled_for if answer.status is Status.SCHEDULED else None,
+        expires_at=_expiry(run, answer),
+    )
+
+
+def _expiry(run: NewRun, answer: Enqueued) -> datetime | None:
+    if run.expires_in is None:
+        return run.expires_at
+    return answer.created_at + timedelta(seconds=run.expires_in)
