@@ -49,6 +49,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Store": {
         "migrate": Entry("migrate", "migrate", "Bring the database's schema up to date."),
+        "doctor": Entry("doctor", "doctor", "Look for what is wrong, and say what to do."),
     },
 }
 
@@ -60,7 +61,7 @@ files in jobs/ are all there is. The store is named by --url, the application, $
 
 \b
 Exit codes: 0 done; 1 the run failed, or nothing matched; 2 wrong usage; 3 not found; 4 not
-possible in this state; 5 the store cannot be used; 130 interrupted."""
+possible in this state; 5 the store cannot be used; 6 the checkup found errors; 130 interrupted."""
 
 
 class Commands(click.Group):

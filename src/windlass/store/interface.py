@@ -65,6 +65,7 @@ from windlass.domain.timetable import (
     SlotRow,
     Stored,
 )
+from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
 from windlass.store.transactions import Joined, TransactionScope
 
@@ -393,6 +394,10 @@ class Store(Protocol):
     @property
     def place(self) -> str:
         """Where it is, as a URL for people: without a password."""
+        ...
+
+    def checks(self) -> Sequence[Check]:
+        """What the store looks at in itself when it is asked how it is."""
         ...
 
     def migrate(self) -> tuple[int, int]:

@@ -21,24 +21,29 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.waiting import wait_async
 
 from windlass.errors import BadOption
+from windlass.store.queries import load_queries
 
 RV = TypeVar("RV")
 
 _MAX_IDLE = 4
 _OWN_PARAMETERS = ("prepare", "listen_url")
+_PREPARE = {"on": True, "off": False, "auto": None}
+_OFTEN = 5  # statements that a caller repeats are prepared after so many times
+_ASK_PROCESS = load_queries("postgres")["server_process"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """Where and how to connect, read from the URL.
 
-    ``?prepare=off`` is for transaction poolers that cannot keep prepared statements apart;
+    ``?prepare=off`` is for transaction poolers that cannot keep prepared statements apart, and
+    ``?prepare=on`` for those that can; unless given, nothing is prepared where a pooler is found.
     ``listen_url`` names a direct way to the server where the URL leads through a pooler.
     """
 
     conninfo: str
     listen: str
-    prepare: bool
+    prepare: bool | None  # None: find out
     stall: float
 
     @property
@@ -59,12 +64,12 @@ class Target:
         rest = "&".join("".join(pair) for pair in pairs if pair[0] not in _OWN_PARAMETERS)
         # Not urlunsplit, which drops the slashes of a URL without a host.
         conninfo = f"postgresql://{parts.netloc}{parts.path}{'?' if rest else ''}{rest}"
-        if own.get("prepare", "on") not in ("on", "off"):
-            raise BadOption("prepare", "it must be on or off", "url")
+        if own.get("prepare", "auto") not in _PREPARE:
+            raise BadOption("prepare", "it must be on, off or auto", "url")
         return cls(
             conninfo=_watchful(conninfo, stall),
             listen=_watchful(own.get("listen_url", conninfo), stall),
-            prepare=own.get("prepare", "on") == "on",
+            prepare=_PREPARE[own.get("prepare", "auto")],
             stall=stall,
         )
 
@@ -109,9 +114,13 @@ def _unreadable() -> BadOption:
 
 
 class PatientConnection(psycopg.Connection[tuple[object, ...]]):
-    """A connection whose calls give up after ``stall`` seconds without an answer."""
+    """A connection whose calls give up after ``stall`` seconds without an answer.
+
+    ``prepares``: whether a statement that was prepared will be there the next time.
+    """
 
     stall: float | None = None
+    prepares = False
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Wait as psycopg does, but never for ever."""
@@ -122,6 +131,7 @@ class PatientAsyncConnection(psycopg.AsyncConnection[tuple[object, ...]]):
     """The asynchronous twin."""
 
     stall: float | None = None
+    prepares = False
 
     async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Wait as psycopg does, but never for ever, and not at all for whoever cancels.
@@ -180,11 +190,11 @@ class SyncPool:
 
     def _open(self) -> PatientConnection:
         conn = PatientConnection.connect(
-            self._target.conninfo,
-            autocommit=True,
-            prepare_threshold=5 if self._target.prepare else None,
+            self._target.conninfo, autocommit=True, prepare_threshold=None
         )
         conn.stall = self._target.stall
+        prepare = self._target.prepare
+        _equip(conn, not is_pooled(conn) if prepare is None else prepare)
         return conn
 
 
@@ -235,11 +245,14 @@ class AsyncPool:
 
     async def _open(self) -> PatientAsyncConnection:
         conn = await PatientAsyncConnection.connect(
-            self._target.conninfo,
-            autocommit=True,
-            prepare_threshold=5 if self._target.prepare else None,
+            self._target.conninfo, autocommit=True, prepare_threshold=None
         )
         conn.stall = self._target.stall
+        prepare = self._target.prepare
+        if prepare is None:
+            (answered,) = (await (await conn.execute(_ASK_PROCESS)).fetchone()) or (None,)
+            prepare = answered == conn.info.backend_pid
+        _equip(conn, prepare)
         return conn
 
 
@@ -262,6 +275,27 @@ class _Shelf:
         """Drop what is idle."""
         while conn := self.take():
             discard(conn)
+
+
+def _equip(conn: PatientConnection | PatientAsyncConnection, prepares: bool) -> None:
+    conn.prepares = prepares
+    conn.prepare_threshold = _OFTEN if prepares else None
+
+
+def answered_by(conn: PatientConnection) -> int:
+    """The process of the server that answers at this moment."""
+    (pid,) = conn.execute(_ASK_PROCESS).fetchone() or (0,)
+    return int(str(pid))
+
+
+def is_pooled(conn: PatientConnection) -> bool:
+    """Whether there is a pooler in between.
+
+    Those make up the process id that a client is told when it connects: it must, lest a statement
+    of one client be canceled by another. Behind one, a statement that we prepared may be gone or,
+    worse, be another client's of the same name: so it has to be known before the first is used.
+    """
+    return answered_by(conn) != conn.info.backend_pid
 
 
 def discard(conn: PatientConnection | PatientAsyncConnection) -> None:

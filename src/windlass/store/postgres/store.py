@@ -13,9 +13,11 @@ import psycopg
 from windlass.domain.run import NewRun
 from windlass.errors import StoreError, StoreUnavailable
 from windlass.sources import Clock, Sources, SystemClock
+from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
 from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
 from windlass.store.postgres import migrate, transaction
+from windlass.store.postgres.checks import checks
 from windlass.store.postgres.connections import (
     AsyncPool,
     PatientAsyncConnection,
@@ -154,6 +156,10 @@ class PostgresStore:
         """The server and the database."""
         return self._target.place
 
+    def checks(self) -> Sequence[Check]:
+        """What can be wrong with the server."""
+        return checks(self._target, self._sync, self._sources)
+
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date."""
         with self._apart() as conn:
@@ -204,7 +210,7 @@ class PostgresStore:
         return Patience(call, self._sources, self._patience, longest, self._expected)
 
     def _execute(self, conn: PatientConnection, call: Statement[T]) -> T:
-        prepare = True if self._target.prepare else None
+        prepare = True if conn.prepares else None
         if self._fake is None:
             return call.read(conn.execute(call.sql, call.parameters, prepare=prepare).fetchall())
         with conn.transaction():
@@ -212,7 +218,7 @@ class PostgresStore:
             return call.read(conn.execute(call.sql, call.parameters).fetchall())
 
     async def _aexecute(self, conn: PatientAsyncConnection, call: Statement[T]) -> T:
-        prepare = True if self._target.prepare else None
+        prepare = True if conn.prepares else None
         if self._fake is None:
             cursor = await conn.execute(call.sql, call.parameters, prepare=prepare)
             return call.read(await cursor.fetchall())

@@ -9,7 +9,7 @@ from windlass.errors import BadOption, StoreError
 
 _SCHEME = "sqlite:///"
 _MOUNTS = Path("/proc/self/mounts")
-_REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "fuse.sshfs"})
+REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "fuse.sshfs"})
 
 
 def parse_path(place: str | Path) -> Path:
@@ -26,7 +26,7 @@ def parse_path(place: str | Path) -> Path:
 
 def prepare_file(path: Path) -> None:
     """Make the file, for its owner alone; -wal and -shm take their rights from it."""
-    refuse_remote(path, _mounts())
+    refuse_remote(path, mounts())
     try:
         # O_EXCL: an existing file is never opened here. Closing any descriptor of a database
         # would drop all locks that this process has on it.
@@ -42,26 +42,33 @@ def prepare_file(path: Path) -> None:
         raise StoreError(f"{path} cannot be created: {error.strerror}.") from error
 
 
-def refuse_remote(path: Path, mounts: str) -> None:
-    """Refuse a file that other hosts may use: they would not see each other's locks.
-
-    ``mounts`` is in the form of /proc/mounts; of two mounts on one folder the later counts.
-    """
-    best, kind = 0, ""
-    for line in mounts.splitlines():
-        _, _, rest = line.partition(" ")
-        where, _, rest = rest.partition(" ")
-        folder = Path(where.encode().decode("unicode_escape"))
-        if path.is_relative_to(folder) and len(folder.parts) >= best:
-            best, kind = len(folder.parts), rest.partition(" ")[0]
-    if kind in _REMOTE:
+def refuse_remote(path: Path, table: str) -> None:
+    """Refuse a file that other hosts may use: they would not see each other's locks."""
+    kind = filesystem_of(path, table)
+    if kind in REMOTE:
         raise StoreError(
             f"{path} is on a network disk ({kind}), where processes would damage it: "
             "choose a file on a local disk, or PostgreSQL."
         )
 
 
-def _mounts() -> str:
+def filesystem_of(path: Path, table: str) -> str:
+    """The kind of file system that a file is on; empty where that cannot be told.
+
+    ``table`` is in the form of /proc/mounts; of two mounts on one folder the later counts.
+    """
+    best, kind = 0, ""
+    for line in table.splitlines():
+        _, _, rest = line.partition(" ")
+        where, _, rest = rest.partition(" ")
+        folder = Path(where.encode().decode("unicode_escape"))
+        if path.is_relative_to(folder) and len(folder.parts) >= best:
+            best, kind = len(folder.parts), rest.partition(" ")[0]
+    return kind
+
+
+def mounts() -> str:
+    """What is mounted where, as /proc/mounts tells it; empty where there is none."""
     try:
         return _MOUNTS.read_text("utf-8", "replace")
     except OSError:

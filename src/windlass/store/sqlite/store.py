@@ -19,8 +19,10 @@ from typing import Self, TypeVar
 
 from windlass.domain.run import NewRun
 from windlass.sources import Sources
+from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
 from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
+from windlass.store.sqlite.checks import checks
 from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
 from windlass.store.sqlite.files import parse_path
 from windlass.store.sqlite.inspection import SqliteInspection
@@ -144,6 +146,10 @@ class SqliteStore:
     def place(self) -> str:
         """The file's URL."""
         return f"sqlite:///{self.path}"
+
+    def checks(self) -> Sequence[Check]:
+        """What can be wrong with the file, its disk and the SQLite that reads it."""
+        return checks(self.path, self.run)
 
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; return the versions before and after."""

@@ -1,0 +1,31 @@
+"""What can be wrong with a PostgreSQL server, one module for each kind of thing."""
+
+from collections.abc import Sequence
+
+from windlass.sources import Sources
+from windlass.store.checks import Check
+from windlass.store.postgres.checks import (
+    clock,
+    durability,
+    pooling,
+    room,
+    server,
+    sessions,
+    vacuum,
+)
+from windlass.store.postgres.checks.asking import Asking
+from windlass.store.postgres.connections import SyncPool, Target
+
+
+def checks(target: Target, pool: SyncPool, sources: Sources) -> Sequence[Check]:
+    """All of them, in the order in which they are told."""
+    ask = Asking(pool)
+    return [
+        *server.checks(ask),
+        *durability.checks(ask),
+        *clock.checks(ask, sources.clock),
+        *pooling.checks(target),
+        *sessions.checks(ask),
+        *vacuum.checks(ask),
+        *room.checks(ask, target),
+    ]

@@ -1,0 +1,46 @@
+"""How the checks ask: by the names of statements, whether or not our schema is there."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from windlass.store.postgres.connections import PatientConnection, SyncPool, Target
+from windlass.store.postgres.failures import of_statement
+from windlass.store.queries import load_queries
+
+Row = tuple[Any, ...]
+
+
+class Asking:
+    """Asks a server. A check that hangs keeps its connection; the next one gets another."""
+
+    def __init__(self, pool: SyncPool) -> None:
+        self._pool = pool
+        self._sql = load_queries("postgres")
+
+    def rows(self, name: str, *parameters: object) -> Sequence[Row]:
+        """The answer to one statement. Raises StoreError."""
+        with told(name), self._pool.connection() as conn:
+            return conn.execute(self._sql[name], parameters).fetchall()
+
+    def row(self, name: str, *parameters: object) -> Row:
+        """The only row of an answer."""
+        return self.rows(name, *parameters)[0]
+
+
+def connect(conninfo: str, target: Target) -> PatientConnection:
+    """A connection of one's own, which prepares nothing by itself."""
+    conn = PatientConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
+    conn.stall = target.stall
+    return conn
+
+
+@contextmanager
+def told(name: str) -> Iterator[None]:
+    """Raise what went wrong as an error of ours."""
+    try:
+        yield
+    except psycopg.Error as problem:
+        raise of_statement(problem, name) from problem

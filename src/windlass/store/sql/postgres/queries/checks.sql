@@ -1,0 +1,81 @@
+-- What the server tells of itself, for the checkup. Reads only, and needs none of our tables.
+
+-- name: server_version
+select current_setting('server_version_num')::integer, current_setting('server_version'),
+       pg_is_in_recovery()
+
+-- name: durability_settings
+-- As they are for this session: what was set for the role or the database is in it.
+select s.name, s.setting, s.source from pg_settings s
+ where s.name in ('fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names')
+
+-- name: role_settings
+-- What is set for other roles, here or everywhere: their sessions are not ours. What is in force
+-- in ours is told by the settings above.
+select coalesce(d.datname, ''), coalesce(r.rolname, ''), c.setting
+  from pg_db_role_setting s
+ cross join unnest(s.setconfig) as c(setting)
+  left join pg_database d on d.oid = s.setdatabase
+  left join pg_roles r on r.oid = s.setrole
+ where c.setting like 'synchronous\_commit=%%'
+   and (s.setdatabase = 0 or d.datname = current_database())
+   and r.rolname is distinct from session_user
+   and not (s.setrole = 0 and exists (select 1 from pg_settings x
+                                       where x.name = 'synchronous_commit'
+                                         and x.source = 'database'))
+
+-- name: server_clock
+select clock_timestamp()
+
+-- name: server_process
+select pg_backend_pid()
+
+-- name: long_transactions
+-- A transaction of any database holds back the feed; one of ours also vacuum.
+select a.pid, coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(a.datname, ''),
+       coalesce(a.state, ''), extract(epoch from clock_timestamp() - a.xact_start)::double precision
+  from pg_stat_activity a
+ where a.xact_start < clock_timestamp() - make_interval(secs => %s)
+   and a.pid <> pg_backend_pid() and a.backend_type = 'client backend'
+ order by a.xact_start limit 10
+
+-- name: prepared_transactions
+select p.gid, p.owner, p.database,
+       extract(epoch from clock_timestamp() - p.prepared)::double precision
+  from pg_prepared_xacts p
+ where p.prepared < clock_timestamp() - make_interval(secs => %s)
+ order by p.prepared limit 10
+
+-- name: hidden_sessions
+-- Sessions of others of which we are not told whether they are in a transaction.
+select count(*) from pg_stat_activity a
+ where a.datname is not null and a.query = '<insufficient privilege>'
+
+-- name: vacuum_settings
+select current_setting('autovacuum')::boolean, current_setting('track_counts')::boolean
+
+-- name: unvacuumed_tables
+select c.relname from pg_class c
+ where c.relnamespace = to_regnamespace('windlass') and c.relkind = 'r'
+   and 'autovacuum_enabled=false' = any (c.reloptions)
+ order by c.relname
+
+-- name: dead_rows
+select s.relname, s.n_dead_tup, s.n_live_tup from pg_stat_user_tables s
+ where s.schemaname = 'windlass' and s.n_dead_tup > greatest(%s, s.n_live_tup)
+ order by s.n_dead_tup desc
+
+-- name: function_bodies
+select p.proname, p.prosrc from pg_proc p where p.pronamespace = to_regnamespace('windlass')
+
+-- name: data_folder
+-- Null where we may not know.
+select case when pg_has_role('pg_read_all_settings', 'usage')
+            then current_setting('data_directory') end,
+       pg_database_size(current_database())
+
+-- name: listen_once
+listen windlass_doctor
+
+-- name: notify_once
+select pg_notify('windlass_doctor', '')

@@ -1,0 +1,305 @@
+"""What the doctor finds in a PostgreSQL server, each thing broken for real."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from tests.doctor.kit import bad, checkup, of, only
+from tests.fixtures.postgres import PostgresServer
+from windlass.domain.checkup import Limits, Severity
+from windlass.store.postgres.checks.clock import judge
+from windlass.store.postgres.checks.server import judge_version
+
+
+def execute(url: str, *statements: str) -> None:
+    """Run statements, each by itself."""
+    with psycopg.connect(url, autocommit=True) as conn:
+        for statement in statements:
+            conn.execute(statement.encode())
+
+
+def database_of(url: str) -> str:
+    return urlsplit(url).path.removeprefix("/")
+
+
+def as_role(url: str, role: str) -> str:
+    """The same database, as another role; it may read the tables."""
+    execute(
+        url,
+        f"create role {role} login password 'secret'",
+        f"grant usage on schema windlass to {role}",
+        f"grant select on all tables in schema windlass to {role}",
+        f"grant execute on all functions in schema windlass to {role}",
+    )
+    parts = urlsplit(url)
+    return parts._replace(netloc=f"{role}:secret@{parts.hostname}:{parts.port}").geturl()
+
+
+@pytest.fixture
+def role(database: str) -> Iterator[str]:
+    """The URL of the database as a role of no rank."""
+    yield as_role(database, "clerk")
+    execute(database, "drop owned by clerk", "drop role clerk")
+
+
+@contextmanager
+def configured(server: PostgresServer, name: str, value: str) -> Iterator[None]:
+    """A server with another setting in its configuration, for a while."""
+    execute(server.dsn(), f"alter system set {name} = {value}", "select pg_reload_conf()")
+    await_setting(server, name, value)
+    try:
+        yield
+    finally:
+        execute(server.dsn(), f"alter system reset {name}", "select pg_reload_conf()")
+        await_setting(server, name, "on")
+
+
+def await_setting(server: PostgresServer, name: str, value: str) -> None:
+    with psycopg.connect(server.dsn(), autocommit=True) as conn:
+        for _ in range(1000):
+            found = conn.execute("select current_setting(%s)", (name,)).fetchone()
+            if found == (value,):
+                return
+            conn.execute("select pg_sleep(0.01)")  # the server re-reads its files in its own time
+    raise AssertionError(f"{name} did not become {value}")
+
+
+# -- durability --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["fsync", "full_page_writes", "synchronous_commit"])
+def test_a_server_that_loses_commits(server: PostgresServer, database: str, name: str) -> None:
+    with configured(server, name, "off"):
+        report = checkup(database)
+
+    found = only(report, "durability")
+    assert found.severity is Severity.ERROR
+    assert found.text.startswith(f"{name} is off in the server's configuration: ")
+    assert report.worst is Severity.ERROR
+
+
+def test_a_role_whose_commits_may_be_lost(database: str, role: str) -> None:
+    execute(database, "alter role clerk set synchronous_commit = off")
+
+    own, theirs = only(checkup(role), "durability"), only(checkup(database), "durability")
+
+    assert own.severity is Severity.ERROR
+    assert own.text.startswith("synchronous_commit is off for this role: ")
+    assert theirs.severity is Severity.WARNING
+    assert theirs.text.startswith("synchronous_commit is off for role clerk: ")
+
+
+def test_a_database_whose_commits_may_be_lost(database: str) -> None:
+    execute(database, f"alter database {database_of(database)} set synchronous_commit = off")
+
+    found = only(checkup(database), "durability")
+
+    assert found.severity is Severity.ERROR
+    assert found.text.startswith("synchronous_commit is off for this database: ")
+
+
+def test_a_url_that_gives_durability_away(database: str) -> None:
+    url = f"{database}?options=-c%20synchronous_commit%3Doff"
+
+    found = only(checkup(url), "durability")
+
+    assert found.severity is Severity.ERROR
+    assert found.text.startswith("synchronous_commit is off by the URL: ")
+
+
+# -- transactions ------------------------------------------------------------------------------
+
+
+def test_a_transaction_that_somebody_left_open(database: str) -> None:
+    with psycopg.connect(database, application_name="nightly report") as conn:
+        conn.execute("select 1")
+        pid = conn.info.backend_pid
+        report = checkup(database, transaction=0.0)
+        conn.rollback()
+
+    (found,) = [f for f in of(report, "transactions") if f"Process {pid} " in f.text]
+    assert found.severity is Severity.WARNING
+    assert "of postgres (nightly report) in database " in found.text
+    assert "(idle in transaction)" in found.text
+    assert found.advice.endswith(f"select pg_terminate_backend({pid}).")
+    assert only(checkup(database), "transactions").severity is Severity.OK
+
+
+def test_a_prepared_transaction_that_nobody_ends(database: str) -> None:
+    with psycopg.connect(database) as conn:
+        conn.execute("create table mark (n integer)")
+        conn.execute("prepare transaction 'forgotten'")
+    try:
+        found = [f.text for f in of(checkup(database, transaction=0.0), "transactions")]
+    finally:
+        execute(database, "rollback prepared 'forgotten'")
+
+    assert any("The prepared transaction 'forgotten' of postgres" in text for text in found)
+
+
+def test_sessions_that_may_not_be_looked_at(database: str, role: str) -> None:
+    with psycopg.connect(database):
+        found = only(checkup(role), "transactions")
+
+    assert found.severity is Severity.NOTE
+    assert "of other users it cannot be seen" in found.text
+    assert "pg_read_all_stats" in found.advice
+
+
+# -- vacuum ------------------------------------------------------------------------------------
+
+
+def test_a_server_that_never_vacuums(server: PostgresServer, database: str) -> None:
+    with configured(server, "autovacuum", "off"):
+        found = only(checkup(database), "vacuum")
+
+    assert found.severity is Severity.WARNING
+    assert found.text.startswith("autovacuum is off: ")
+
+
+def test_a_table_that_is_full_of_dead_rows(database: str) -> None:
+    row = "select 't', gen_random_uuid(), 'j', 'q', 0, now(), 0, 0, 0, 0, 0"
+    execute(
+        database,
+        "alter table windlass.ready set (autovacuum_enabled = false)",
+        f"insert into windlass.ready {row} from generate_series(1, 300)".replace(
+            "ready ", "ready (tenant, id, job, queue, rank, ready_at, attempt, failures, "
+            "crash_count, token, seq) "
+        ),
+        "delete from windlass.ready",
+    )  # fmt: skip
+
+    off, full = of(checkup(database, dead_rows=100), "vacuum")
+
+    assert (off.severity, full.severity) == (Severity.WARNING, Severity.WARNING)
+    assert off.text == "Autovacuum is off for ready."
+    assert full.text == "Table ready has 300 dead rows beside 0 live ones."
+
+
+# -- schema ------------------------------------------------------------------------------------
+
+
+def test_a_function_that_somebody_changed(database: str) -> None:
+    execute(
+        database,
+        "create or replace function windlass.now() returns timestamptz language plpgsql volatile "
+        "as $$ begin return clock_timestamp() + interval '1 h'; end $$",
+    )
+
+    found = only(checkup(database), "functions")
+
+    assert found.severity is Severity.WARNING
+    assert found.text == "1 function in the database not as this Windlass has it: now."
+
+
+@pytest.mark.parametrize(
+    ("statement", "text", "advice"),
+    [
+        ("insert into windlass.migrations values (99, 'x', 'x')", "newer", "Upgrade Windlass"),
+        ("delete from windlass.migrations where version > 1", "version 1, ", "windlass migrate"),
+        ("drop schema windlass cascade", "no tables of Windlass", "windlass migrate"),
+    ],
+)
+def test_another_schema(database: str, statement: str, text: str, advice: str) -> None:
+    execute(database, statement)
+
+    report = checkup(database)
+
+    found = only(report, "schema")
+    assert found.severity is Severity.ERROR
+    assert text in found.text
+    assert advice in found.advice
+    assert not only(report, "workers").made
+    assert only(report, "durability").severity is Severity.OK
+
+
+# -- the server itself ---------------------------------------------------------------------------
+
+
+def test_a_server_that_is_not_there(database: str) -> None:
+    parts = urlsplit(database)
+    gone = parts._replace(netloc=f"postgres:secret@{parts.hostname}:1").geturl()
+
+    report = checkup(gone)
+
+    assert only(report, "store").severity is Severity.ERROR
+    assert "cannot be reached" in only(report, "store").text
+    assert {finding.made for finding in report.findings if finding.check != "store"} == {False}
+
+
+def test_a_server_that_does_not_answer(server: PostgresServer, database: str) -> None:
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        report = checkup(database, seconds=0.3)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+    found = only(report, "store")
+    assert found.severity is Severity.WARNING
+    assert found.text == "The check took longer than 0.3 s and was given up."
+    assert {finding.made for finding in report.findings if finding.check != "store"} == {False}
+
+
+def test_a_wrong_password_is_told(database: str) -> None:
+    parts = urlsplit(database)
+    wrong = parts._replace(netloc=f"postgres:wrong@{parts.hostname}:{parts.port}").geturl()
+
+    found = only(checkup(wrong), "store")
+
+    assert found.severity is Severity.ERROR
+    assert "password authentication failed" in found.text
+    assert "wrong" not in found.text
+
+
+def test_a_disk_that_is_full(database: str) -> None:
+    assert only(checkup(database, free_bytes=2**60), "disk").severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("number", "severity"),
+    [(140_018, Severity.ERROR), (150_000, Severity.OK), (180_006, Severity.OK)],
+)
+def test_servers_that_are_too_old(number: int, severity: Severity) -> None:
+    assert judge_version(number, "x").severity is severity
+
+
+@pytest.mark.parametrize(
+    ("ahead", "severity"),
+    [
+        (0.0, Severity.OK),
+        (1.9, Severity.OK),
+        (-1.9, Severity.OK),
+        (10.0, Severity.NOTE),
+        (-10.0, Severity.NOTE),
+        (3600.0, Severity.WARNING),
+        (-3600.0, Severity.WARNING),
+    ],
+)
+def test_clocks_that_differ(ahead: float, severity: Severity) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    there = now + timedelta(seconds=ahead)
+
+    found = judge(now, there, now, Limits())
+
+    assert found.severity is severity
+    assert ("ahead of" in found.text) == (ahead > 2)
+
+
+def test_a_slow_answer_is_no_skew() -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    late = now + timedelta(seconds=100)
+
+    assert judge(now, now, late, Limits()).severity is Severity.OK
+    assert judge(now, late, late, Limits()).severity is Severity.OK
+
+
+def test_a_healthy_server(database: str) -> None:
+    assert bad(checkup(database)) == []
