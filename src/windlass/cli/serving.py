@@ -3,37 +3,63 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from windlass.app import Windlass
 from windlass.cli.signals import FAREWELL, Alarm, Signals
+from windlass.cli.supervisor import RECYCLED, Lifeline
+from windlass.config import Settings
+from windlass.engine.memory import MEGABYTE, resident
 from windlass.engine.worker import Worker
 from windlass.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
+_LOOK = 0.25
+_WEAR = ("recycle_runs", "recycle_memory")
+
 
 def run(
-    app: Windlass, signals: Signals, alarm: Alarm, *, drain: bool, watch: bool, **options: Any
-) -> None:
-    """Run a worker to its end; `watch`: with job files as they change."""
+    app: Windlass,
+    signals: Signals,
+    alarm: Alarm,
+    *,
+    drain: bool,
+    watch: bool,
+    lifeline: Lifeline | None = None,
+    **options: Any,
+) -> bool:
+    """Run a worker to its end; `watch`: with job files as they change.
+
+    With a `lifeline` to a supervisor it stops when it is worn out; returns whether it is.
+    """
+    worn, worn_at = False, app.settings.having(**{n: options.get(n) for n in _WEAR})
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             worker = app.worker(**options)
             if watch:
                 app.jobs.watch()
-            runner.run(_work(app, worker, signals, alarm, drain=drain))
+            wear = None if lifeline is None else _worn_out(worker, lifeline, worn_at)
+            worn = runner.run(_work(app, worker, signals, alarm, drain=drain, wear=wear))
         finally:
             app.jobs.unwatch()
             signals.then(lambda: None)  # whoever asks from now on need not ask
             # What handlers left behind may block the loop's end, or the interpreter's.
-            alarm.set(FAREWELL, 0 if sys.exc_info()[0] is None else 1)
+            code = RECYCLED if worn else 0
+            alarm.set(FAREWELL, code if sys.exc_info()[0] is None else 1)
+    return worn
 
 
 async def _work(
-    app: Windlass, worker: Worker, signals: Signals, alarm: Alarm, *, drain: bool
-) -> None:
+    app: Windlass,
+    worker: Worker,
+    signals: Signals,
+    alarm: Alarm,
+    *,
+    drain: bool,
+    wear: Coroutine[None, None, None] | None,
+) -> bool:
     loop = asyncio.get_running_loop()
     settings = app.settings
 
@@ -44,18 +70,39 @@ async def _work(
 
     signals.then(stop)
     working = asyncio.create_task(worker.run())
-    watching = asyncio.create_task(_drained(worker)) if drain else None
+    wearing = None if wear is None else asyncio.create_task(wear)
+    enough = [] if wearing is None else [wearing]
+    if drain:
+        enough.append(asyncio.create_task(_drained(worker)))
     try:
-        if watching is not None:
-            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if enough:
+            await asyncio.wait({working, *enough}, return_when=asyncio.FIRST_COMPLETED)
             worker.stop()
         await working
-        if watching is not None and watching.done():
-            await watching
+        for watching in enough:
+            if watching.done():
+                await watching
+        return wearing is not None and wearing.done()
     finally:
-        if watching is not None:
+        for watching in enough:
             watching.cancel()
         await app.aclose()
+
+
+async def _worn_out(worker: Worker, lifeline: Lifeline, settings: Settings) -> None:
+    """Wait until the process has had as many runs, or as much memory, as it may."""
+    await worker.started.wait()
+    lifeline.tell_started()
+    runs, memory = settings.recycle_runs, settings.recycle_memory
+    while True:
+        used = resident()
+        if (runs is not None and worker.ended >= runs) or (
+            memory is not None and used > memory * MEGABYTE
+        ):
+            extra = {"worker": worker.id, "runs": worker.ended, "memory_mb": used // MEGABYTE}
+            log.info("worker worn out", extra=extra)
+            return
+        await asyncio.sleep(_LOOK)
 
 
 async def _drained(worker: Worker) -> None:

@@ -38,13 +38,16 @@ class Signals:
 
     def __init__(self) -> None:
         self._stop: Callable[[], None] | None = None
+        self._insist: Callable[[], None] = lambda: None
         self._first: float | None = None
         for number in SIGNALS:
             signal.signal(number, self._received)
 
-    def then(self, stop: Callable[[], None]) -> None:
-        """From now on ask by calling this, in the main thread, between any two instructions."""
+    def then(self, stop: Callable[[], None], insist: Callable[[], None] | None = None) -> None:
+        """From now on ask by calling this, in the main thread, between any two instructions;
+        `insist` is called before the process ends on the spot."""
         self._stop = stop
+        self._insist = insist or (lambda: None)
 
     def _received(self, number: int, _: FrameType | None) -> None:
         if self._first is None:
@@ -53,6 +56,7 @@ class Signals:
                 raise StoppedEarly
             self._stop()
         elif time.monotonic() - self._first > TOGETHER:
+            self._insist()
             leave(128 + number)
 
 

@@ -1,5 +1,6 @@
 """`windlass worker`: runs jobs until told to stop."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
 @click.option("--queues", metavar="A,B", help="Serve only these queues; all unless given.")
 @click.option("--concurrency", metavar="N", help="Async handlers at a time.")
 @click.option("--threads", metavar="N", help="Sync handlers at a time.")
+@click.option("--process-seats", metavar="N", help="Handlers in child processes at a time.")
+@click.option(
+    "--processes",
+    metavar="N",
+    help="Run so many worker processes, and start another where one dies.",
+)
+@click.option(
+    "--recycle-runs", metavar="N", help="Replace a process that has had so many runs by a new one."
+)
+@click.option(
+    "--recycle-memory", metavar="MB", help="Replace a process that uses more memory by a new one."
+)
 @click.option("--drain", is_flag=True, help="Stop when nothing is ready, running or retrying.")
 @click.option("--watch", is_flag=True, help="Reload job files as they change.")
 @click.option("--no-services", is_flag=True, help="Leave timers and recovery to other workers.")
@@ -22,6 +35,7 @@ if TYPE_CHECKING:
     "--log", "log_kind", metavar="console|json", help="How logs are written, to standard error."
 )
 @click.option("--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
+@click.option("--supervised", is_flag=True, hidden=True)
 @place_options
 def worker(
     place: Place,
@@ -30,6 +44,8 @@ def worker(
     no_services: bool,
     log_kind: str | None,
     log_level: str | None,
+    supervised: bool,
+    processes: str | None,
     **seats: Any,
 ) -> None:
     """Run jobs until told to stop.
@@ -37,17 +53,68 @@ def worker(
     SIGTERM or Ctrl-C stops it: nothing more is claimed, what runs gets the time that the setting
     `drain` allows, and what is then unfinished goes back to its queue. A second one ends it at
     once; its runs are taken over by others when their leases have run out.
+
+    With --processes, worker processes are started and, where one dies, started again; the
+    signals are passed on to them.
     """
     alarm = Alarm()
     signals = Signals()
     try:
+        if not supervised and (count := _wanted(processes)) is not None:
+            code = _supervise(count, log_kind, log_level, signals, drain=drain)
+            click.get_current_context().exit(code)
+        from windlass.cli.supervisor import RECYCLED, Lifeline
+
+        lifeline = Lifeline() if supervised else None
+        if lifeline is not None:
+            lifeline.watch()
         from windlass.cli.serving import run
 
         app, changes = _prepare(place, log_kind, log_level, seats, watch=watch)
         options = {"drain": drain, "watch": watch, "services": not no_services}
-        run(app, signals, alarm, **options, **changes)
+        if run(app, signals, alarm, lifeline=lifeline, **options, **changes):
+            click.get_current_context().exit(RECYCLED)
     except StoppedEarly:
         alarm.set(FAREWELL, 0)
+
+
+def _wanted(processes: str | None) -> int | None:
+    """How many processes to supervise; None: this one does the work itself."""
+    from windlass.config import Settings
+
+    count = Settings.load(processes=processes).processes
+    return count if processes is not None or count > 1 else None
+
+
+def _supervise(
+    count: int, log_kind: str | None, log_level: str | None, signals: Signals, *, drain: bool
+) -> int:
+    from windlass import logs
+    from windlass.cli.supervisor import Supervisor
+    from windlass.config import Settings
+    from windlass.sources import Sources
+
+    told = Settings.load(log=log_kind, log_level=log_level)
+    logs.configure(told.log, told.log_level)
+    supervisor = Supervisor(_command(), count, Sources.system(), finite=drain)
+    signals.then(supervisor.stop, supervisor.kill)
+    return supervisor.run()
+
+
+def _command() -> list[str]:
+    """This command as a worker process is started: with the same options, supervised."""
+    context = click.get_current_context()
+    place = context.find_object(dict) or {}
+    given = {f"--{name}": place[name] for name in ("app", "url") if place.get(name)}
+    command = [sys.executable, "-m", "windlass", "worker", "--supervised"]
+    for option in context.command.params:
+        value = context.params.get(option.name or "")
+        if option.name in ("processes", "supervised") or value in (None, False):
+            continue
+        given[option.opts[0]] = value
+    for name, value in given.items():
+        command += [name] if value is True else [name, str(value)]
+    return command
 
 
 def _prepare(

@@ -120,6 +120,7 @@ class Worker:
         self._changed = asyncio.Event()
         self._rebirth: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
+        self.ended = 0  # attempts whose end the store has answered
 
     @property
     def id(self) -> str:
@@ -349,6 +350,7 @@ class Worker:
     def _forgotten(self, held: Held) -> None:
         """The store has answered the end of this lease."""
         self._holdings.drop(held)
+        self.ended += 1
         self._seats.step_aside()
         self._changed.set()
 

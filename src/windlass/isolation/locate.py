@@ -47,7 +47,7 @@ def origin_of(app: "Windlass", spec: JobSpec) -> Origin:
         handler = spec.handler
         here = Place(handler.__module__, handler.__qualname__)
         found = _at(sys.modules.get(here.module), here.name)
-        if isinstance(found, Job) and found.spec is spec:
+        if isinstance(found, Job) and found.app is app and found.name == spec.name:
             return Origin(job=spec.name, place=here)
         there = place_of(app)
         if there is not None:

@@ -1,0 +1,192 @@
+"""The supervisor: so many worker processes, each started again when it dies.
+
+It runs no job and opens no store; it starts processes, waits for their ends, and says why.
+
+- A process that dies is replaced after a pause that doubles with each death in a row, with jitter;
+  one that has lived for a while starts the series anew.
+- A process that ends in good order, because it is worn out (`recycle_runs`, `recycle_memory`) or
+  somebody told it to, is replaced at once.
+- A process that cannot start at all (wrong usage, a store that it cannot use) ends everything, with
+  its code: repeating would not help. Once any has started, that is a death as any other.
+- The first SIGTERM or SIGINT is passed on as SIGTERM; from then on nothing is started. When all
+  have ended, so does the supervisor, with 0 if they did. The second one kills them.
+- If the supervisor itself is killed, its processes notice that their lifeline has closed, and stop
+  as if they had been told to.
+
+They have process groups of their own, so that a Ctrl-C is passed on once, by us.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+from windlass.cli.failures import STORE, USAGE
+from windlass.engine.child import how_it_ended
+from windlass.sources import Sources
+
+log = logging.getLogger(__name__)
+
+RECYCLED = 85
+"""The exit code of a worker process that asks to be replaced."""
+
+_HEALTHY = 10.0  # seconds after which a death is the first of a new series
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """The place of one worker process."""
+
+    number: int
+    process: "subprocess.Popen[bytes] | None" = None
+    lifeline: socket.socket | None = None
+    started: float = 0.0
+    deaths: int = 0  # in a row
+    due: float | None = 0.0  # when to start the next; None: not at all, or not yet
+
+
+class Supervisor:
+    """Keeps worker processes running; lives in the main thread."""
+
+    def __init__(
+        self, command: Sequence[str], count: int, sources: Sources, *, finite: bool = False
+    ) -> None:
+        """`finite`: a process that ends by itself is done, and is not replaced."""
+        self._command = list(command)
+        self._finite = finite
+        self._sources = sources
+        self._slots = [Slot(number) for number in range(1, count + 1)]
+        self._ends: SimpleQueue[tuple[Slot, int] | None] = SimpleQueue()
+        self._stopping = False
+        self._proven = False  # whether any process has started well
+        self._code = 0
+
+    def run(self) -> int:
+        """Work until stopped, or until every process is done; returns the exit code."""
+        log.info("supervisor started", extra={"pid": os.getpid(), "processes": len(self._slots)})
+        while True:
+            self._start_due()
+            if all(slot.process is None and slot.due is None for slot in self._slots):
+                log.info("supervisor stopped", extra={"pid": os.getpid(), "code": self._code})
+                return self._code
+            try:
+                ended = self._ends.get(timeout=self._pause())
+            except Empty:
+                continue
+            if ended is not None:
+                self._ended(*ended)
+
+    def stop(self) -> None:
+        """Pass the request on; start nothing any more. Safe in a signal handler."""
+        if not self._stopping:
+            self._stopping = True
+            self._signal(signal.SIGTERM)
+        self._ends.put(None)
+
+    def kill(self) -> None:
+        """End all processes now."""
+        self._stopping = True
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for slot in self._slots:
+            slot.due = None
+            if slot.process is not None:
+                slot.process.send_signal(number)
+
+    def _pause(self) -> float | None:
+        due = [slot.due for slot in self._slots if slot.due is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _start_due(self) -> None:
+        for slot in self._slots:
+            if slot.due is not None and slot.due <= time.monotonic():
+                self._start(slot)
+
+    def _start(self, slot: Slot) -> None:
+        slot.due, slot.started = None, time.monotonic()
+        slot.lifeline, theirs = socket.socketpair()
+        with theirs:
+            process = subprocess.Popen(self._command, stdin=theirs.fileno(), process_group=0)
+        slot.process = process
+        if self._stopping:  # a signal came while it was started, and did not see it
+            process.terminate()
+        threading.Thread(target=self._wait, args=(slot, process), daemon=True).start()
+        extra = {"number": slot.number, "pid": process.pid}
+        log.info("worker process started", extra=extra)
+
+    def _wait(self, slot: Slot, process: "subprocess.Popen[bytes]") -> None:
+        self._ends.put((slot, process.wait()))
+
+    def _ended(self, slot: Slot, code: int) -> None:
+        assert slot.process is not None
+        assert slot.lifeline is not None
+        self._proven = self._proven or _has_started(slot.lifeline)
+        slot.lifeline.close()
+        lived = time.monotonic() - slot.started
+        extra = {"number": slot.number, "pid": slot.process.pid, "ended": how_it_ended(code)}
+        slot.process = None
+        if self._stopping or (code == 0 and self._finite):
+            self._done(code, extra)
+        elif code in (0, RECYCLED):  # worn out, or told by somebody else
+            slot.deaths, slot.due = 0, time.monotonic()
+            log.info("worker process ended, starting another", extra=extra)
+        elif code in (USAGE, STORE) and not self._proven:
+            log.error("worker process cannot start, giving up", extra=extra)
+            self._code = code
+            self.stop()
+        else:
+            self._start_again(slot, lived, extra)
+
+    def _done(self, code: int, extra: dict[str, object]) -> None:
+        log.info("worker process ended", extra=extra)
+        if code not in (0, RECYCLED) and self._code == 0:
+            self._code = code if code > 0 else 128 - code
+
+    def _start_again(self, slot: Slot, lived: float, extra: dict[str, object]) -> None:
+        slot.deaths = 1 if lived >= _HEALTHY else slot.deaths + 1
+        pause = min(_FIRST_PAUSE * 2 ** min(slot.deaths - 1, 10), _LONGEST_PAUSE)
+        pause *= 0.5 + self._sources.jitter() / 2
+        slot.due = time.monotonic() + pause
+        log.warning("worker process died, starting another", extra={**extra, "in": round(pause, 2)})
+
+
+def _has_started(lifeline: socket.socket) -> bool:
+    try:
+        return bool(lifeline.recv(1, socket.MSG_DONTWAIT))
+    except OSError:  # it has said nothing
+        return False
+
+
+class Lifeline:
+    """In a worker process: its line to the supervisor, which is its standard input."""
+
+    def __init__(self, fd: int = 0) -> None:
+        self._fd = fd
+
+    def watch(self) -> None:
+        """Stop as if told to when the supervisor is gone."""
+        threading.Thread(target=self._watch, name="windlass-lifeline", daemon=True).start()
+
+    def tell_started(self) -> None:
+        """Say that this process has come so far as to do its work."""
+        with contextlib.suppress(OSError):
+            os.write(self._fd, b"1")
+
+    def _watch(self) -> None:
+        while True:
+            try:
+                if not os.read(self._fd, 1):
+                    break
+            except OSError:  # closed, and what we said was not read
+                break
+        os.kill(os.getpid(), signal.SIGTERM)
