@@ -1,4 +1,4 @@
-"""`windlass worker --processes`: processes that are replaced when they die, and stopped together."""
+"""`windlass worker --processes`: replaced when they die, stopped together."""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ def worker(
         from windlass.cli.serving import run
 
         app, changes = _prepare(place, log_kind, log_level, seats, watch=watch)
-        options = {"drain": drain, "watch": watch, "services": not no_services}
-        if run(app, signals, alarm, lifeline=lifeline, **options, **changes):
+        changes["services"] = not no_services
+        if run(app, signals, alarm, drain=drain, watch=watch, lifeline=lifeline, **changes):
             click.get_current_context().exit(RECYCLED)
     except StoppedEarly:
         alarm.set(FAREWELL, 0)
