@@ -77,6 +77,8 @@ class Settings:
     tenant: str = "default"
     payload_limit: int = 1024 * 1024
     """The most bytes of JSON for an input, a result or a step's value."""
+    ballast: int = 1024 * 1024
+    """Bytes kept beside a SQLite file, let go when the disk is full."""
     log: LogKind = "console"
     log_level: str = "INFO"
 
@@ -277,6 +279,7 @@ _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
             r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", "letters, digits, '_', '.' and '-'"
         ),
         "payload_limit": _integer(1, 64 * 1024 * 1024),
+        "ballast": _integer(0, 1024 * 1024 * 1024),
         "log": _choice("console", "json", fold=str.lower),
         "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", fold=str.upper),
     }

@@ -13,7 +13,7 @@ def open_store(settings: Settings, sources: Sources) -> Store:
     if settings.url.startswith("sqlite:"):
         from windlass.store.sqlite.store import SqliteStore
 
-        return SqliteStore(settings.url, sources=sources)
+        return SqliteStore(settings.url, sources=sources, ballast=settings.ballast)
     if find_spec("psycopg") is None:
         raise UsageError("PostgreSQL needs its driver: pip install 'windlass[postgres]'.")
     from windlass.store.postgres.store import PostgresStore

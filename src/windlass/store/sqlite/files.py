@@ -21,7 +21,8 @@ def parse_path(place: str | Path) -> Path:
         text = unquote(text.removeprefix(_SCHEME))
     if text in ("", ":memory:"):
         raise BadOption("url", "the processes of Windlass share a file: name one")
-    return Path(text).absolute()
+    # By its real path: whoever comes by a link must find the same log, bell and ballast.
+    return Path(text).resolve()
 
 
 def prepare_file(path: Path) -> None:
@@ -32,8 +33,10 @@ def prepare_file(path: Path) -> None:
         # would drop all locks that this process has on it.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
-        if stat.S_ISDIR(path.stat().st_mode):
+        found = path.stat()
+        if stat.S_ISDIR(found.st_mode):
             raise StoreError(f"{path} is a folder: name a file in it.") from None
+        refuse_other_names(path, found.st_nlink, _mounts())
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(
             f"The folder {path.parent} does not exist: create it, or name another file."
@@ -69,6 +72,26 @@ def filesystem_of(path: Path, table: str) -> str:
 
 def mounts() -> str:
     """What is mounted where, as /proc/mounts tells it; empty where there is none."""
+def refuse_other_names(path: Path, links: int, mounts: str) -> None:
+    """Refuse a file that can be reached in another folder: there it would get another log."""
+    if links > 1:
+        raise StoreError(
+            f"{path} has {links} names (hard links), and each would get a log of its own: "
+            "remove all but one."
+        )
+    if any(len(parts := line.split(" ")) > 1 and _place(parts[1]) == path
+           for line in mounts.splitlines()):  # fmt: skip
+        raise StoreError(
+            f"{path} is mounted by itself, so its log would not be where others look for it: "
+            "mount its folder instead."
+        )
+
+
+def _place(where: str) -> Path:
+    return Path(where.encode().decode("unicode_escape"))
+
+
+def _mounts() -> str:
     try:
         return _MOUNTS.read_text("utf-8", "replace")
     except OSError:

@@ -18,11 +18,13 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from windlass.domain.run import NewRun
+from windlass.errors import StoreFull
 from windlass.sources import Sources
 from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
 from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
 from windlass.store.sqlite.checks import checks
+from windlass.store.sqlite.ballast import Ballast
 from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
 from windlass.store.sqlite.files import parse_path
 from windlass.store.sqlite.inspection import SqliteInspection
@@ -41,6 +43,8 @@ from windlass.store.sqlite.writer import Writer
 from windlass.store.transactions import Joined, TransactionScope
 
 T = TypeVar("T")
+
+_NEW_WORK = frozenset({"enqueue", "fire_schedules", "release_waiting"})
 
 
 class _Process:
@@ -68,11 +72,13 @@ class SqliteStore:
         *,
         sources: Sources | None = None,
         busy_seconds: float = BUSY_SECONDS,
+        ballast: int = 0,
     ) -> None:
         self.path = parse_path(place)
         self._sources = sources or Sources.system()
         self._clock = StoreClock(self._sources.clock)
         self._busy_seconds = busy_seconds
+        self._ballast = Ballast(self.path, ballast)
         self._operations = SqliteOperations()
         self._schedules = SqliteSchedules()
         self._inspection = SqliteInspection()
@@ -97,20 +103,30 @@ class SqliteStore:
         """Run a call on this thread."""
         ours = _ours(call)
         own = self._own()
-        if ours.kind is Kind.WRITE:
-            _refuse_inside(own, call)
+        if ours.kind is not Kind.WRITE:
+            return own.blocking.read(ours.body)
+        self._admit(own, call)
+        try:
             return own.blocking.write(ours.body)
-        return own.blocking.read(ours.body)
+        except StoreFull:
+            if not self._make_room(call):
+                raise
+        return own.blocking.write(ours.body)
 
     async def arun(self, call: Call[T]) -> T:
         """Run a call without blocking the loop."""
         ours = _ours(call)
         own = self._own()
         if ours.kind is Kind.WRITE:
-            _refuse_inside(own, call)
+            self._admit(own, call)
         if ours.kind is Kind.WRITE or not own.opened:
             # Opening the file, and making its tables, is for the thread as well.
-            result = await own.writer.submit(ours)
+            try:
+                result = await own.writer.submit(ours)
+            except StoreFull:
+                if not self._make_room(call):
+                    raise
+                result = await own.writer.submit(ours)
             own.opened = True
             return result
         if ours.kind is Kind.READ:
@@ -119,10 +135,12 @@ class SqliteStore:
 
     def join(self, connection: object, runs: Sequence[NewRun]) -> Joined:
         """Enqueue in a transaction that :meth:`transaction` began."""
+        self._ballast.lay()
         return check_joined(connection, SqliteTransaction, self.path).enqueue(runs)
 
     async def ajoin(self, connection: object, runs: Sequence[NewRun]) -> Joined:
         """As :meth:`join`, on the loop."""
+        self._ballast.lay()
         return await check_joined(connection, AsyncSqliteTransaction, self.path).enqueue(runs)
 
     def transaction(self) -> TransactionScope:
@@ -186,6 +204,19 @@ class SqliteStore:
     ) -> None:
         self.close()
 
+    def _admit(self, own: _Process, call: Call[T]) -> None:
+        """Refuse what cannot go well: new work on a full disk, a wait for a lock of our own."""
+        own.transactions.refuse_inside(
+            f"write by a transaction of its own ({call.name})",
+            "give connection=tx to what you enqueue, and do the rest before or after",
+        )
+        if call.name in _NEW_WORK:
+            self._ballast.lay()
+
+    def _make_room(self, call: Call[T]) -> bool:
+        """Let go of the ballast, though not for new work. Nothing of the call was written."""
+        return call.name not in _NEW_WORK and self._ballast.drop()
+
     def _new_process(self) -> _Process:
         def connection() -> Connection:
             return Connection(self.path, self._sources, self._clock, self._busy_seconds)
@@ -200,13 +231,6 @@ class SqliteStore:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._process))
             self._process = self._new_process()
         return self._process
-
-
-def _refuse_inside(own: _Process, call: Call[T]) -> None:
-    own.transactions.refuse_inside(
-        f"write by a transaction of its own ({call.name})",
-        "give connection=tx to what you enqueue, and do the rest before or after",
-    )
 
 
 def _ours(call: Call[T]) -> SqliteCall[T]:
