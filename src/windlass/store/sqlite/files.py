@@ -36,7 +36,7 @@ def prepare_file(path: Path) -> None:
         found = path.stat()
         if stat.S_ISDIR(found.st_mode):
             raise StoreError(f"{path} is a folder: name a file in it.") from None
-        refuse_other_names(path, found.st_nlink, _mounts())
+        refuse_other_names(path, found.st_nlink, mounts())
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(
             f"The folder {path.parent} does not exist: create it, or name another file."
@@ -64,35 +64,34 @@ def filesystem_of(path: Path, table: str) -> str:
     for line in table.splitlines():
         _, _, rest = line.partition(" ")
         where, _, rest = rest.partition(" ")
-        folder = Path(where.encode().decode("unicode_escape"))
+        folder = _place(where)
         if path.is_relative_to(folder) and len(folder.parts) >= best:
             best, kind = len(folder.parts), rest.partition(" ")[0]
     return kind
 
 
-def mounts() -> str:
-    """What is mounted where, as /proc/mounts tells it; empty where there is none."""
-def refuse_other_names(path: Path, links: int, mounts: str) -> None:
+def refuse_other_names(path: Path, links: int, table: str) -> None:
     """Refuse a file that can be reached in another folder: there it would get another log."""
     if links > 1:
         raise StoreError(
             f"{path} has {links} names (hard links), and each would get a log of its own: "
             "remove all but one."
         )
-    if any(len(parts := line.split(" ")) > 1 and _place(parts[1]) == path
-           for line in mounts.splitlines()):  # fmt: skip
+    places = [line.split(" ")[1] for line in table.splitlines() if line.count(" ") > 1]
+    if path in map(_place, places):
         raise StoreError(
             f"{path} is mounted by itself, so its log would not be where others look for it: "
             "mount its folder instead."
         )
 
 
-def _place(where: str) -> Path:
-    return Path(where.encode().decode("unicode_escape"))
-
-
-def _mounts() -> str:
+def mounts() -> str:
+    """What is mounted where, as /proc/mounts tells it; empty where there is none."""
     try:
         return _MOUNTS.read_text("utf-8", "replace")
     except OSError:
         return ""
+
+
+def _place(where: str) -> Path:
+    return Path(where.encode().decode("unicode_escape"))

@@ -23,8 +23,8 @@ from windlass.sources import Sources
 from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
 from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
-from windlass.store.sqlite.checks import checks
 from windlass.store.sqlite.ballast import Ballast
+from windlass.store.sqlite.checks import checks
 from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
 from windlass.store.sqlite.files import parse_path
 from windlass.store.sqlite.inspection import SqliteInspection
