@@ -5,40 +5,76 @@ import os
 import pty
 import re
 import shlex
+import signal
 import subprocess
 import sys
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import PATIENCE, command, ok, run
+from tests.cli.kit import PATIENCE, command, ok, run, started
+from windlass import Windlass
 from windlass.cli.demo.acts import Act, acts
 from windlass.cli.demo.screen import Burst, burst_row, fit, glyphs
 from windlass.cli.output import width_of
-
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tour of one act."""
     monkeypatch.setattr("windlass.cli.demo.tour.acts", lambda: acts()[:1])
+    monkeypatch.setattr("windlass.cli.demo.tour.SIZE", 100)
+    monkeypatch.setattr("windlass.cli.demo.tour._WATERINGS", 1)
 
 
-def test_every_kind_of_run_ends_as_expected(url: str) -> None:
-    shown = ok("demo", "--url", url)
+def test_every_kind_of_run_ends_as_expected(
+    pg_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.cli.demo.tour.SIZE", 2_000)
+
+    shown = ok("demo", "--url", pg_database)
 
     for act in acts():
         assert f"✓ {act.title} " in shown
-    assert re.search(r"succeeded +1,048 +1,048\n +failed +4 +4\n +canceled +1 +1\n", shown)
-    assert re.search(r"burst: 1,000 runs in [0-9.]+ s, [0-9,]+ runs a second", shown)
+    assert "✓ by a schedule " in shown
+    told = re.search(r"succeeded +([0-9,]+) +([0-9,]+)\n +failed +5 +5\n +canceled +1 +1\n", shown)
+    assert told is not None
+    assert told[1] == told[2] >= "2,052"
+    assert re.search(r"burst: 2,000 runs in [0-9.]+ s, [0-9,]+ runs a second", shown)
     assert "every outcome as expected\n" in shown
     assert "\x1b" not in shown
     commands = re.findall(r"^  windlass (.*)$", shown, re.MULTILINE)
-    assert [line.split()[0] for line in commands] == ["runs", "show", "dead"]
-    for line in commands:
+    assert [line.split()[0] for line in commands] == ["runs", "show", "dead", "doctor"]
+    for line in commands[:3]:
         assert "demo." in ok(*shlex.split(line))
+    with opened(pg_database) as left:
+        assert left.schedules.list() == []
+        assert left.workers() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_ends_it_finds_nothing_left(folder: Path, number: int) -> None:
+    with started(command("demo"), folder, {"TMPDIR": str(folder)}) as tour:
+        pids = re.findall(r"\d+", tour.wait_for("workers: processes").partition("processes")[2])
+        tour.wait_for("instant")
+        tour.send(number)
+        code = tour.ends()
+
+    assert code == (130 if number == signal.SIGINT else 1)
+    assert "Traceback" not in tour.output
+    assert len(pids) == 3
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert list(folder.iterdir()) == []
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Windlass]:
+    """An application to look with."""
+    app = Windlass(url)
+    yield app
+    app.close()
 
 
 @pytest.mark.usefixtures("short")
@@ -67,8 +103,11 @@ def test_on_a_terminal_a_table_is_drawn_over_itself(folder: Path) -> None:
     os.close(master)
 
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
-    assert shown.index("\x1b[?25l") < shown.index("\x1b[14F") < shown.index("\x1b[?25h")
+    height = len(acts()) + 4
+    assert shown.index("\x1b[?25l") < shown.index(f"\x1b[{height}F") < shown.index("\x1b[?25h")
     assert "\x1b[32m✓" in shown
+    assert "is dead; its lease runs out" in shown
+    assert re.search(r"burst: 10,000 runs in [0-9.]+ s, [0-9,]+ runs a second", shown)
     assert "every outcome as expected" in shown
 
 
@@ -85,6 +124,7 @@ def read_all(master: int) -> str:
         parts.append(part)
 
 
+@pytest.mark.usefixtures("short")
 def test_what_is_not_as_expected_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def fewer() -> list[Act]:
         found = acts()[:1]
@@ -106,7 +146,7 @@ def test_signs_of_a_poor_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     row = burst_row(Burst(1000, 500), glyphs(), "|")
 
     assert row.isascii()
-    assert "############------------ 500" in row
+    assert "############------------ 500, 0 a second" in row
 
 
 @pytest.mark.parametrize("width", range(1, 20))

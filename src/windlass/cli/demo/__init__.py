@@ -9,8 +9,9 @@ import click
 def demo(once: bool, url: str | None) -> None:
     """Watch a tour of what runs can do.
 
-    One worker in this process meets about a dozen kinds of runs, good and bad, and then a burst
-    of 1,000. The exit code is 0 if each ended as it should, else 1.
+    Three worker processes meet about a dozen kinds of runs, good and bad, one that a schedule
+    makes, one whose worker is killed, one that kills its workers, and then a burst of 10,000. The
+    exit code is 0 if each ended as it should, else 1. Ctrl-C ends it, and leaves nothing behind.
     """
     from windlass.cli.demo.tour import run_tour
 

@@ -12,7 +12,9 @@ from windlass.client import Request, Run
 from windlass.domain.states import Failure, Status
 
 CROWD = 40
+KILLED = "its worker is killed -9"
 _CANCEL_AFTER = 0.8
+_KILL_AFTER = 0.5
 
 Start = Callable[[Windlass], Awaitable[Sequence[Run]]]
 Judge = Callable[[Sequence[Run]], bool]
@@ -31,6 +33,8 @@ class Act:
     judge: Judge = lambda _: True
     ending: Tell | None = None
     cancel: bool = False
+    kill: bool = False  # the process that runs it, once
+    after: str = ""  # the title of the act that must be over before this one begins
     runs: Sequence[Run] = field(default_factory=list)
 
     @property
@@ -63,6 +67,14 @@ class Act:
         started = run.started_at or now
         return not run.cancel_requested and (now - started).total_seconds() > _CANCEL_AFTER
 
+    def wants_kill(self, now: datetime) -> int | None:
+        """The process that should die now."""
+        run = self.run
+        if not self.kill or run is None or run.status is not Status.RUNNING or run.attempt > 1:
+            return None
+        started = run.started_at or now
+        return process_of(run) if (now - started).total_seconds() > _KILL_AFTER else None
+
     def story(self, now: datetime) -> str:
         """What is to be said of it at this moment."""
         run = self.run
@@ -73,6 +85,12 @@ class Act:
         if self.finished and self.ending is not None:
             return self.ending(self.runs)
         return _story(run, now)
+
+
+def process_of(run: Run) -> int | None:
+    """The process that a run is, or was last, in: workers are named HOST:PID:SERIES."""
+    worker = run.record.worker
+    return None if worker is None else int(worker.rsplit(":", 2)[1])
 
 
 def _story(run: Run, now: datetime) -> str:
@@ -88,7 +106,10 @@ def _story(run: Run, now: datetime) -> str:
         case Status.RUNNING if run.cancel_requested:
             return "asked to end"
         case Status.RUNNING:
-            return f"for {_length(now, run.started_at)}"
+            where = "alone in a child of" if run.record.crash_count else "in"
+            return f"for {_length(now, run.started_at)} {where} process {process_of(run)}"
+        case Status.QUEUED if run.record.crash_count:
+            return "its process died; a suspect now, to run alone"
         case _:
             return f"expires in {_length(run.expires_at, now)}" if run.expires_at else ""
 
@@ -112,7 +133,13 @@ def _length(later: datetime | None, sooner: datetime | None) -> str:
 
 def acts() -> list[Act]:
     """All acts but the burst, in the order of their beginning."""
-    return [*_plain_acts(), *_failing_acts(), *_acts_of_time(), *_acts_of_order()]
+    return [
+        *_plain_acts(),
+        *_acts_of_death(),
+        *_failing_acts(),
+        *_acts_of_time(),
+        *_acts_of_order(),
+    ]
 
 
 def _plain_acts() -> list[Act]:
@@ -133,6 +160,29 @@ def _plain_acts() -> list[Act]:
             start=_one("demo.charge_card", amount=42),
             expected=Status.SUCCEEDED,
             attempts=3,
+        ),
+    ]
+
+
+def _acts_of_death() -> list[Act]:
+    return [
+        Act(
+            title=KILLED,
+            start=_one("demo.copy_archive", files=12),
+            expected=Status.SUCCEEDED,
+            attempts=2,
+            kill=True,
+            judge=lambda runs: runs[0].record.crash_count == 1,
+            ending=lambda runs: f"taken over by process {process_of(runs[0])}",
+        ),
+        Act(
+            title="kills whoever runs it",
+            start=_one("demo.divide_by_zero"),
+            expected=Status.FAILED,
+            failure=Failure.CRASHED,
+            attempts=3,
+            after=KILLED,
+            ending=lambda runs: f"found out after {runs[0].record.crash_count} dead processes",
         ),
     ]
 

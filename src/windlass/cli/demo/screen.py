@@ -10,8 +10,9 @@ from typing import NamedTuple, Protocol
 
 import click
 
-from windlass.cli.demo.acts import Act
+from windlass.cli.demo.acts import Act, process_of
 from windlass.cli.output import faint, heading, paint, status_text, width_of
+from windlass.client import Run
 from windlass.domain.states import Status
 
 BAR = 24
@@ -31,13 +32,36 @@ class Burst(NamedTuple):
     over: bool = False
 
 
+class Watering(NamedTuple):
+    """What the schedule has made so far."""
+
+    wanted: int
+    done: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether it has made enough."""
+        return self.done >= self.wanted
+
+
+class Scene(NamedTuple):
+    """Everything at one moment."""
+
+    acts: Sequence[Act]
+    watering: Watering
+    burst: Burst | None
+    workers: Sequence[int]
+    elapsed: float
+    now: datetime
+
+
 class Screen(Protocol):
     """Where the tour is shown."""
 
     def begin(self, place: str) -> None:
         """Say what is to come."""
 
-    def show(self, acts: Sequence[Act], burst: Burst | None, elapsed: float, now: datetime) -> None:
+    def show(self, scene: Scene) -> None:
         """Show how things are."""
 
     def end(self) -> None:
@@ -71,7 +95,7 @@ def glyphs() -> Glyphs:
     return fine
 
 
-def row(act: Act, now: datetime, signs: Glyphs, spin: str) -> str:
+def row(act: Act, scene: Scene, signs: Glyphs, spin: str) -> str:
     """One act on one line."""
     run = act.run
     if run is None:
@@ -83,7 +107,7 @@ def row(act: Act, now: datetime, signs: Glyphs, spin: str) -> str:
     tries = f"{run.attempt}×" if run.attempt > 1 else ""
     return (
         f"{_INDENT}{mark} {act.title:<{_TITLE}}{_padded(status_text(run.status.value), _STATUS)}"
-        f"{tries:<4}{_middle(act, now, signs)}"
+        f"{tries:<4}{_middle(act, scene, signs)}"
     )
 
 
@@ -92,13 +116,21 @@ def burst_row(burst: Burst, signs: Glyphs, spin: str) -> str:
     title = f"burst of {burst.total:,}"
     status = Status.SUCCEEDED if burst.over else Status.RUNNING
     mark = spin
-    text = f"{bar(burst.done / burst.total, signs)} {burst.done:,}"
+    text = f"{bar(burst.done / burst.total, signs)} {burst.done:,}, {rate(burst):,} a second"
     if burst.over:
         good = burst.done == burst.total
         mark = paint(signs.good, "green") if good else paint(signs.bad, "red", bold=True)
         text = f"{burst.done:,} in {burst.seconds:.2f} s, {rate(burst):,} a second"
     painted = _padded(status_text(status.value), _STATUS)
     return f"{_INDENT}{mark} {title:<{_TITLE}}{painted}{'':<4}{text}"
+
+
+def watering_row(watering: Watering, signs: Glyphs, spin: str) -> str:
+    """The schedule on one line."""
+    mark = paint(signs.good, "green") if watering.over else spin
+    painted = _padded(status_text(Status.SCHEDULED.value), _STATUS)
+    text = f"{watering.done} made, one every second"
+    return f"{_INDENT}{mark} {'by a schedule':<{_TITLE}}{painted}{'':<4}{text}"
 
 
 def rate(burst: Burst) -> int:
@@ -136,17 +168,20 @@ class Live:
     def begin(self, place: str) -> None:
         """Make room."""
         click.echo()
-        title = f"{_INDENT}{heading('Windlass')} {faint(f'· one worker · {place}')}"
+        title = f"{_INDENT}{heading('Windlass')} {faint(f'· {place}')}"
         click.echo(fit(title, shutil.get_terminal_size().columns))
         click.echo()
         click.echo("\x1b[?25l", nl=False)
 
-    def show(self, acts: Sequence[Act], burst: Burst | None, elapsed: float, now: datetime) -> None:
+    def show(self, scene: Scene) -> None:
         """Draw the table over the one before."""
         self._frame += 1
         spin = paint(self._signs.spinner[self._frame % len(self._signs.spinner)], "yellow")
-        lines = [row(act, now, self._signs, spin) for act in acts]
-        lines.append(burst_row(burst, self._signs, spin) if burst else "")
+        pids = ", ".join(map(str, scene.workers))
+        lines = [_INDENT + faint(f"workers: processes {pids}"), ""]
+        lines += [row(act, scene, self._signs, spin) for act in scene.acts]
+        lines.append(watering_row(scene.watering, self._signs, spin))
+        lines.append(burst_row(scene.burst, self._signs, spin) if scene.burst else "")
         width = shutil.get_terminal_size().columns
         up = f"\x1b[{self._lines}F" if self._lines else ""
         drawn = "".join(f"\x1b[2K{fit(line, width)}\n" for line in lines)
@@ -167,18 +202,25 @@ class Lines:
 
     def begin(self, place: str) -> None:
         """Say where."""
-        click.echo(f"Windlass demo, one worker, {place}")
+        click.echo(f"Windlass demo, {place}")
 
-    def show(self, acts: Sequence[Act], burst: Burst | None, elapsed: float, now: datetime) -> None:
+    def show(self, scene: Scene) -> None:
         """Tell what has changed."""
-        for act in acts:
+        elapsed = scene.elapsed
+        if self._news("workers", tuple(scene.workers)):
+            self._tell(f"{_INDENT}workers: processes {', '.join(map(str, scene.workers))}", elapsed)
+        for act in scene.acts:
             run = act.run
             if run is None:
                 continue
             quarter = int((run.progress or 0) * 4)
-            if self._news(act.title, (run.status, run.attempt, quarter, act.finished)):
-                self._tell(row(act, now, self._signs, " "), elapsed)
-        if burst is not None and burst.over and self._news("burst", True):
+            state = (run.status, run.attempt, quarter, act.finished, _orphaned(run, scene))
+            if self._news(act.title, state):
+                self._tell(row(act, scene, self._signs, " "), elapsed)
+        if self._news("schedule", min(scene.watering.done, scene.watering.wanted)):
+            self._tell(watering_row(scene.watering, self._signs, " "), elapsed)
+        burst = scene.burst
+        if burst is not None and self._news("burst", (burst.done * 4 // burst.total, burst.over)):
             self._tell(burst_row(burst, self._signs, " "), elapsed)
 
     def end(self) -> None:
@@ -193,11 +235,18 @@ class Lines:
         click.echo(f"{elapsed:6.2f} s {line}".rstrip())
 
 
-def _middle(act: Act, now: datetime, signs: Glyphs) -> str:
+def _orphaned(run: Run, scene: Scene) -> bool:
+    """Whether the process that a run is in has died, and nobody has taken it back yet."""
+    return run.status is Status.RUNNING and process_of(run) not in scene.workers
+
+
+def _middle(act: Act, scene: Scene, signs: Glyphs) -> str:
     run = act.run
+    if run is not None and _orphaned(run, scene):
+        return f"process {process_of(run)} is dead; its lease runs out"
     if run is not None and run.status is Status.RUNNING and run.progress is not None:
         return f"{bar(run.progress, signs)} {run.progress:4.0%} {run.progress_message or ''}"
-    return act.story(now)
+    return act.story(scene.now)
 
 
 def _padded(text: str, width: int) -> str:

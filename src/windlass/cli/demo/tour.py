@@ -1,12 +1,13 @@
-"""The tour: a worker, the acts one after the other, the burst, and the sum of it."""
+"""The tour: worker processes, the acts one after the other, the burst, and the sum of it."""
 
 import asyncio
 import shlex
 import shutil
+import signal
+import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,29 +15,37 @@ import click
 
 from windlass.app import Windlass
 from windlass.cli.demo.acts import Act, acts
-from windlass.cli.demo.jobs import BURST, QUEUE, make_app
-from windlass.cli.demo.screen import Burst, Screen, glyphs, open_screen, rate
-from windlass.cli.output import paint, status_text, table
+from windlass.cli.demo.crew import Crew
+from windlass.cli.demo.jobs import BURST, QUEUE, RISKY, make_app
+from windlass.cli.demo.screen import Burst, Scene, Screen, Watering, open_screen
+from windlass.cli.demo.summary import all_good, summary
 from windlass.cli.serving import loop_factory
 from windlass.client import Run
 from windlass.domain.states import Status
+from windlass.errors import ScheduleNotFound
 
-SIZE = 1_000
-LIMIT = 40.0
-"""Seconds after which the tour gives up: it takes about six, and more on a busy machine."""
+SIZE = 10_000
+LIMIT = 55.0
+"""Seconds after which the tour gives up: it takes about fifteen, and more on a busy machine."""
 
 _FRAME = 0.08
 _APART = 0.1
+_WATERINGS = 3
+_SCHEDULE = "windlass-demo"
 
 
 def run_tour(url: str | None, *, keep: bool) -> bool:
     """Show the tour; returns whether everything ended as it should."""
-    with _place(url, keep=keep) as place:
+    with _folder(keep=keep and url is None) as folder:
+        place = url or f"sqlite:///{quote(str(folder / 'demo.db'))}"
         app = make_app(place)
         app.migrate()
-        tour = Tour(app)
+        tour = Tour(app, Crew(place, folder))
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(tour.play())
+            try:
+                runner.run(tour.play())
+            except asyncio.CancelledError:
+                raise click.Abort from None  # somebody asked us to end
         good = tour.sum_up()
         if keep:
             _advertise(place, tour)
@@ -44,13 +53,11 @@ def run_tour(url: str | None, *, keep: bool) -> bool:
 
 
 @contextmanager
-def _place(url: str | None, *, keep: bool) -> Iterator[str]:
-    if url is not None:
-        yield url
-        return
+def _folder(*, keep: bool) -> Iterator[Path]:
+    """A temporary folder; kept only if all went well."""
     folder = Path(tempfile.mkdtemp(prefix="windlass-demo-"))
     try:
-        yield f"sqlite:///{quote(str(folder / 'demo.db'))}"
+        yield folder
     except BaseException:
         keep = False
         raise
@@ -62,57 +69,78 @@ def _place(url: str | None, *, keep: bool) -> Iterator[str]:
 class Tour:
     """One performance."""
 
-    def __init__(self, app: Windlass) -> None:
+    def __init__(self, app: Windlass, crew: Crew) -> None:
         self.acts = acts()
+        self.watering = Watering(_WATERINGS)
         self.burst: Burst | None = None
         self._app = app
-        self._screen: Screen = open_screen(len(self.acts) + 12)
+        self._crew = crew
+        self._screen: Screen = open_screen(len(self.acts) + 14)
 
     async def play(self) -> None:
         """Play all of it."""
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
-        worker = self._app.worker(queues=(QUEUE, BURST))
-        working = asyncio.create_task(worker.run())
+        playing = asyncio.current_task()
+        assert playing is not None
+        if sys.platform != "win32":
+            # As Ctrl-C does: so that a terminal that is closed leaves nothing behind either.
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                self._loop.add_signal_handler(number, playing.cancel)
         self._screen.begin(self._app.store.place)
         try:
             async with asyncio.timeout(LIMIT):
-                await self._play_acts(working)
+                await self._hire()
+                await self._play_acts()
                 await self._play_burst()
         except TimeoutError:
             pass  # the sum tells what is missing
         finally:
             self._screen.end()
-            worker.stop()
-            await working
-            await self._app.aclose()
+            await self._clean_up()
 
     def sum_up(self) -> bool:
         """Tell what came of it; returns whether everything is as it should be."""
-        for line in _summary(self.acts, self.burst):
+        for line in summary(self.acts, self.watering, self.burst):
             click.echo(line)
-        return _all_good(self.acts, self.burst)
+        return all_good(self.acts, self.watering, self.burst)
 
-    async def _play_acts(self, working: asyncio.Task[None]) -> None:
+    async def _hire(self) -> None:
+        await self._app.schedules.aput("demo.water_plants", key=_SCHEDULE, interval="1s")
+        await self._crew.hire("app", QUEUE, BURST)
+        for _ in range(2):
+            await self._crew.hire("risky", RISKY, BURST)
+
+    async def _clean_up(self) -> None:
+        await self._crew.dismiss()
+        with suppress(ScheduleNotFound):
+            await self._app.schedules.adelete(_SCHEDULE)
+        await self._app.aclose()
+
+    async def _play_acts(self) -> None:
         waiting = list(self.acts)
         next_start = 0.0
-        while waiting or not all(act.finished for act in self.acts):
-            if working.done():
-                return  # with an error, which is raised where it is awaited
-            if waiting and self._loop.time() >= next_start:
-                act = waiting.pop(0)
+        while waiting or not all(act.finished for act in self.acts) or not self.watering.over:
+            act = self._next(waiting)
+            if act is not None and self._loop.time() >= next_start:
+                waiting.remove(act)
                 act.runs = await act.start(self._app)
                 next_start = self._loop.time() + _APART
             await self._look()
             await asyncio.sleep(_FRAME)
         await self._look()
 
+    def _next(self, waiting: Sequence[Act]) -> Act | None:
+        over = {act.title for act in self.acts if act.finished}
+        return next((act for act in waiting if not act.after or act.after in over), None)
+
     async def _play_burst(self) -> None:
         job = self._app.jobs["demo.tick"]
         requests = [job.request(n=n) for n in range(SIZE)]
-        began = self._loop.time()
         self.burst = Burst(SIZE)
+        self._show()
         runs = await self._app.aenqueue_many(requests)
+        began = self._loop.time()
         backlog = self._app.store.operations.backlog((BURST,), None)
         while True:
             left = await self._app.store.arun(backlog)
@@ -122,18 +150,26 @@ class Tour:
                 break
             self.burst = Burst(SIZE, SIZE - undone, took)
             self._show()
-            await asyncio.sleep(_FRAME / 4)
+            await asyncio.sleep(_FRAME)
         done = sum(run.status is Status.SUCCEEDED for run in await self._read(runs))
         self.burst = Burst(SIZE, done, took, over=True)
         self._show()
 
     async def _look(self) -> None:
         """Read all runs at once, step in where an operator would, and show what there is."""
+        now = self._app.sources.now()
         for act in self.acts:
             if act.runs and not act.finished:
                 act.runs = await self._read(act.runs)
-            if act.wants_cancel(self._app.sources.now()) and act.run is not None:
+            if act.wants_cancel(now) and act.run is not None:
                 await act.run.acancel("somebody changed their mind")
+            victim = act.wants_kill(now)
+            if victim is not None:
+                self._crew.kill(victim)
+        await self._crew.replace_dead()
+        made = await self._app.alist(job="demo.water_plants", limit=_WATERINGS * 20)
+        done = sum(run.status is Status.SUCCEEDED for run in made)
+        self.watering = Watering(_WATERINGS, done)
         self._show()
 
     async def _read(self, runs: Sequence[Run]) -> list[Run]:
@@ -143,38 +179,15 @@ class Tour:
         return [Run(self._app.client, found[run.id]) for run in runs]
 
     def _show(self) -> None:
-        elapsed = self._loop.time() - self._began
-        self._screen.show(self.acts, self.burst, elapsed, self._app.sources.now())
-
-
-def _all_good(played: Sequence[Act], burst: Burst | None) -> bool:
-    whole = burst is not None and burst.over and burst.done == burst.total
-    return whole and all(act.as_expected for act in played)
-
-
-def _summary(played: Sequence[Act], burst: Burst | None) -> Iterator[str]:
-    ended: Counter[str] = Counter()
-    good: Counter[str] = Counter()
-    for act in played:
-        runs = {run.id: run for run in act.runs}.values()
-        ended.update(run.status.value for run in runs)
-        good.update(run.status.value for run in runs if act.as_expected)
-    if burst is not None:
-        ended[Status.SUCCEEDED] += burst.done
-        good[Status.SUCCEEDED] += burst.done
-    rows = [(status_text(name), f"{ended[name]:,}", f"{good[name]:,}", "") for name in ended]
-    yield ""
-    yield from table(("OUTCOME", ">RUNS", ">AS EXPECTED", ""), rows, indent="    ")
-    yield ""
-    if burst is not None and burst.seconds:
-        speed = f"{rate(burst):,} runs a second"
-        yield f"    burst: {burst.done:,} runs in {burst.seconds:.2f} s, {speed}"
-    signs = glyphs()
-    if _all_good(played, burst):
-        yield paint(f"  {signs.good} every outcome as expected", "green", bold=True)
-        return
-    wrong = [act.title for act in played if not act.as_expected] or ["the burst"]
-    yield paint(f"  {signs.bad} not as expected: {', '.join(wrong)}", "red", bold=True)
+        scene = Scene(
+            self.acts,
+            self.watering,
+            self.burst,
+            self._crew.pids,
+            self._loop.time() - self._began,
+            self._app.sources.now(),
+        )
+        self._screen.show(scene)
 
 
 def _advertise(url: str, tour: Tour) -> None:
@@ -185,3 +198,4 @@ def _advertise(url: str, tour: Tour) -> None:
     if failed is not None:
         click.echo(f"  windlass show {failed.id} --url {place}")
     click.echo(f"  windlass dead --url {place}")
+    click.echo(f"  windlass doctor --url {place}")
