@@ -48,6 +48,7 @@ SETTINGS: Mapping[str, Any] = {
     "max_crashes": 1000,
 }
 _LOOK = 0.02
+ISOLATED = "tests.faults.programs.isolated"
 
 
 def eventually(condition: Callable[[], T | None], *, within: float = 20.0, what: str) -> T:
@@ -287,6 +288,30 @@ class Fleet:
             lambda: all(self._stage.workers(worker.pid) for worker in workers),
             what="the workers are registered",
         )
+
+    def command(self, *arguments: str, **settings: Any) -> Process:
+        """Start `windlass worker` for the application of `programs.isolated`."""
+        told = {**self._stage.settings, **settings}
+        folder = self._stage.witness.folder
+        config = {"url": self._stage.url, "folder": str(folder), "settings": told}
+        log = folder / f"command-{len(self.processes)}.log"
+        with log.open("wb") as stderr:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", "windlass", "--app", ISOLATED, "worker", *arguments],
+                cwd=ROOT,
+                env={**os.environ, "FAULTS": msgspec.json.encode(config).decode()},
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+            )
+        self.processes.append(Process(popen, log))
+        return self.processes[-1]
+
+    def ready_command(self, *arguments: str, **settings: Any) -> Process:
+        """The same, and wait until it works."""
+        process = self.command(*arguments, **settings)
+        eventually(lambda: "worker started" in process.log(), what="the worker has started")
+        return process
 
     def client(self, **config: Any) -> Process:
         """Start a process that enqueues."""

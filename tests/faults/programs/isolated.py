@@ -1,0 +1,167 @@
+"""An application in a module, as child processes need it: `windlass worker --app` this module.
+
+What it works on is in the environment (`FAULTS`, JSON). The functions are plain; `define` makes
+them jobs of any application, so that a test can enqueue them without running them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.faults.programs.jobs import Witness
+from windlass import Context, SyncContext, Windlass
+
+_LOOK = 0.01
+_MORE = 256 * 1024 * 1024  # bytes of address space that an OOM pill may take
+
+
+class Config(msgspec.Struct, kw_only=True):
+    """What the process is told."""
+
+    url: str
+    folder: str
+    settings: dict[str, Any] = {}
+
+
+async def good(ctx: Context, n: int, ms: int) -> int:
+    """Some work, one effect."""
+    witness.write("starts", ctx)
+    await asyncio.sleep(ms / 1000)
+    witness.write("effects", ctx)
+    return n
+
+
+async def pill(ctx: Context, kind: str) -> None:
+    """Kills the process that it runs in."""
+    witness.write("starts", ctx, kind)
+    match kind:
+        case "exit":
+            os._exit(3)
+        case "segv":
+            ctypes.string_at(0)
+        case _:
+            _run_out_of_memory()
+
+
+def _run_out_of_memory() -> None:
+    """Take memory up to a limit; the last step is the kernel's, which Python does not leave to it
+    where an allocation fails instead."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + _MORE, used + _MORE))
+    taken = []
+    try:
+        while True:
+            taken.append(bytearray(16 * 1024 * 1024))
+    except MemoryError:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def stall(ctx: Context, seconds: float) -> int:
+    """Blocks the event loop."""
+    witness.write("starts", ctx)
+    time.sleep(seconds)
+    witness.write("effects", ctx)
+    return ctx.attempt
+
+
+def hold_gil(ctx: SyncContext, seconds: float) -> int:
+    """The first attempt is a call into C that does not let go of the interpreter."""
+    witness.write("starts", ctx)
+    if ctx.attempt == 1:
+        ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
+    witness.write("effects", ctx)
+    return ctx.attempt
+
+
+def stubborn(ctx: SyncContext) -> None:
+    """Never ends, whatever it is told."""
+    witness.write("starts", ctx)
+    while True:
+        time.sleep(_LOOK)
+
+
+def patient(ctx: SyncContext) -> str:
+    """Waits until it should end."""
+    witness.write("starts", ctx)
+    while not ctx.canceled:
+        time.sleep(_LOOK)
+    witness.write("told", ctx, "canceled")
+    witness.write("effects", ctx)
+    return "told"
+
+
+def fork(ctx: SyncContext, how: str) -> str:
+    """Another process uses the application, and may fall out of the handler."""
+    witness.write("starts", ctx)
+    match how:
+        case "os":
+            child = os.fork()
+            if child == 0:
+                _use_application(ctx)
+                return "the copy"
+            assert os.waitpid(child, 0)[1] == 0
+        case "multiprocessing":
+            context = multiprocessing.get_context("fork")
+            process = context.Process(target=_use_application, args=(ctx,))
+            process.start()
+            process.join()
+            assert process.exitcode == 0
+        case _:
+            program = (
+                "from tests.faults.programs import isolated as i; i.app.enqueue('good', i.MORE)"
+            )
+            subprocess.run([sys.executable, "-c", program], check=True)
+    _use_application(ctx)
+    witness.write("effects", ctx)
+    return "the original"
+
+
+MORE = {"n": 1, "ms": 1}
+
+
+def _use_application(ctx: SyncContext) -> None:
+    assert app is not None
+    app.enqueue("good", MORE)
+    ctx.progress(0.5, str(os.getpid()))
+
+
+async def fork_on_loop(ctx: Context) -> str:
+    """A forked copy of the event loop's own thread."""
+    witness.write("starts", ctx)
+    child = os.fork()
+    if child == 0:
+        return "the copy"
+    assert os.waitpid(child, 0)[1] == 0
+    await ctx.progress(0.5)
+    witness.write("effects", ctx)
+    return "the original"
+
+
+def define(made: Windlass) -> None:
+    """Make the functions jobs of an application."""
+    functions: list[Any] = [good, pill, stall, hold_gil, fork, fork_on_loop, stubborn, patient]
+    for function in functions:
+        made.job(max_attempts=1)(function)
+    for function in functions[-2:]:
+        name = f"{function.__name__}_process"
+        made.job(name=name, executor="process", max_attempts=1)(function)
+
+
+app: Windlass | None = None
+if "FAULTS" in os.environ:
+    config = msgspec.json.decode(os.environ["FAULTS"], type=Config)
+    witness = Witness(Path(config.folder))
+    app = Windlass(config.url, **config.settings)
+    define(app)

@@ -1,0 +1,150 @@
+"""Handlers that kill or stall the process they run in, and the runs beside them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.harness import Fleet, Stage, eventually
+from tests.faults.programs.isolated import define
+from windlass import AttemptOutcome, Windlass
+
+BRISK: dict[str, Any] = {"lease": 1.0, "renew": 0.2, "sweep": 0.2}
+
+
+@pytest.fixture
+def jobs(stage: Stage) -> Iterator[Windlass]:
+    """An application that enqueues what `programs.isolated` runs."""
+    made = Windlass(stage.url, **stage.settings)
+    define(made)
+    yield made
+    made.close()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize(
+    ("stage", "kind"), [("sqlite", "exit"), ("postgres", "segv")], indirect=["stage"]
+)
+def test_a_poison_run_takes_its_neighbours_down_once(
+    stage: Stage, fleet: Fleet, jobs: Windlass, kind: str
+) -> None:
+    """F09, the short form."""
+    poison(stage, fleet, jobs, kind)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("kind", ["exit", "segv", "oom"])
+def test_a_poison_run_of_any_kind_is_given_up_alone(
+    stage: Stage, fleet: Fleet, jobs: Windlass, kind: str
+) -> None:
+    """F09, the long form."""
+    poison(stage, fleet, jobs, kind)
+
+
+def poison(stage: Stage, fleet: Fleet, jobs: Windlass, kind: str) -> None:
+    good = [jobs.jobs["good"].request(n=n, ms=20 + n % 5 * 20) for n in range(200)]
+    requests = [*good[:20], jobs.jobs["pill"].request(kind=kind), *good[20:]]
+    runs = list(jobs.enqueue_many(requests))
+    pill = runs.pop(20)
+    process = fleet.command("--processes", "2", max_crashes=3, process_seats=2, **BRISK)
+    stage.quiet()
+    process.terminate()
+    assert process.wait(within=15) == 0
+
+    stage.check(acked=[pill.id, *(run.id for run in runs)])
+    pill.refresh()
+    assert (pill.status, pill.failure, pill.crash_count) == ("failed", "crashed", 3)
+    assert pill.error is not None
+    ends = {"exit": "with exit code 3", "segv": "by SIGSEGV", "oom": "by SIGKILL"}
+    assert ends[kind] in pill.error.message
+    for run in runs:
+        run.refresh()
+    assert {(run.status, run.failures) for run in runs} == {("succeeded", 0)}
+    crashes = [run.crash_count for run in runs]
+    assert max(crashes) == 1, "nobody was beside it: the test tests nothing"
+    # It killed a worker once; from then on it was alone.
+    assert process.log().count("worker process died") == 1
+    assert len({line.pid for line in stage.witness.lines("starts") if line.run == pill.id}) == 3
+
+
+def test_a_handler_that_blocks_the_loop_keeps_its_lease(
+    stage: Stage, fleet: Fleet, jobs: Windlass
+) -> None:
+    """F07: three leases long, with others about who would take its runs."""
+    neighbours = jobs.enqueue_many(jobs.jobs["good"].request(n=n, ms=300) for n in range(4))
+    run = jobs.jobs["stall"].enqueue(seconds=3 * BRISK["lease"])
+    process = fleet.command("--processes", "2", **BRISK)
+    stage.quiet()
+
+    stage.check(acked=[run.id])
+    for each in (run, *neighbours):
+        each.refresh()
+        assert (each.status, each.attempt, each.crash_count) == ("succeeded", 1, 0)
+    assert process.alive
+
+
+def test_a_handler_that_holds_the_interpreter_is_fenced(
+    stage: Stage, fleet: Fleet, jobs: Windlass
+) -> None:
+    """F07: nothing in its process can renew, so its runs are another's when it wakes up."""
+    fleet.command(**BRISK)
+    run = jobs.jobs["hold_gil"].enqueue(seconds=3 * BRISK["lease"])
+    (first,) = stage.await_start(run.id)
+    fleet.command(**BRISK)
+    stage.quiet()
+    stage.await_line("effects", run.id, attempt=1)  # it woke up, and had its effect
+    eventually(lambda: "starting over" in fleet.processes[0].log(), what="it was declared dead")
+
+    stage.check(acked=[run.id])
+    run.refresh()
+    assert (run.status, run.result, run.crash_count) == ("succeeded", 2, 1)
+    assert [a.outcome for a in run.attempts] == [AttemptOutcome.CRASHED, AttemptOutcome.SUCCEEDED]
+    # The second attempt was a suspect's: in a child process.
+    second = stage.said("starts", run.id, attempt=2)
+    assert second is not None
+    assert second.pid not in {first.pid, *(process.pid for process in fleet.processes)}
+
+
+@pytest.mark.parametrize("stage", ["sqlite"], indirect=True)
+def test_child_processes_end_with_a_worker_that_is_killed(
+    stage: Stage, fleet: Fleet, jobs: Windlass
+) -> None:
+    run = jobs.jobs["stubborn_process"].enqueue()
+    worker = fleet.command()
+    (line,) = stage.await_start(run.id)
+    assert line.pid != worker.pid
+
+    worker.kill()
+
+    eventually(lambda: not alive(line.pid), within=5, what="its child has ended")
+
+
+@pytest.mark.parametrize("stage", ["sqlite"], indirect=True)
+def test_a_child_that_is_killed_is_one_crash(stage: Stage, fleet: Fleet, jobs: Windlass) -> None:
+    """By whoever has the right to, such as a kernel without memory."""
+    run = jobs.jobs["patient_process"].enqueue()
+    worker = fleet.command(**BRISK)
+    (line,) = stage.await_start(run.id)
+    os.kill(line.pid, signal.SIGKILL)
+    stage.await_start(run.id, attempt=2)
+    run.cancel()
+    stage.quiet()
+    stage.await_line("told", run.id, attempt=2)
+
+    run.refresh()
+    assert worker.alive
+    assert (run.crash_count, run.attempts[0].outcome) == (1, AttemptOutcome.CRASHED)
+    assert run.status in ("succeeded", "canceled")
