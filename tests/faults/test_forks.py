@@ -9,6 +9,7 @@ import pytest
 
 from tests.faults.harness import ROOT, Fleet, Stage
 from tests.faults.test_crashes import jobs
+from tests.faults.test_kills import run_number
 from windlass import Windlass
 
 __all__ = ["jobs"]
@@ -78,4 +79,38 @@ def test_a_web_server_that_forks_after_the_import_needs_nothing_special(
     subprocess.run([sys.executable, "-c", script, stage.url], cwd=ROOT, check=True, timeout=40)
 
     assert len(stage.rows("runs")) == 1 + 3 * 20 + 2
+    stage.check(settled=False)
+
+
+TRANSACTION = """
+import os, sys
+from windlass import UsageError, Windlass
+app = Windlass(sys.argv[1])
+
+@app.job
+def work(n: int): ...
+
+work.enqueue(n=0)
+with app.transaction() as tx:
+    work.using(connection=tx).enqueue(n=1)
+    child = os.fork()
+    if child == 0:
+        try:
+            work.using(connection=tx).enqueue(n=2)
+        except UsageError as error:
+            if "before a fork" in str(error):
+                raise                   # out of the with statement, which must end nothing
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    work.using(connection=tx).enqueue(n=4)
+assert app.list(limit=10)[0].status == "queued"
+app.close()
+"""
+
+
+def test_a_transaction_is_not_the_fork_s_to_use_or_to_end(stage: Stage) -> None:
+    command = [sys.executable, "-c", TRANSACTION, stage.url]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=40)
+
+    assert sorted(run_number(row["input"]) for row in stage.rows("runs")) == [0, 1, 4]
     stage.check(settled=False)

@@ -108,6 +108,14 @@ class TransactionScope:
             raise UsageError("This transaction was used before: ask app.transaction() for another.")
 
 
+def forked() -> UsageError:
+    """What is told where a process uses a connection that it has by a fork."""
+    return UsageError(
+        "This connection was opened before a fork, by another process, which still uses it: "
+        "begin a transaction of your own here, or begin it after the fork."
+    )
+
+
 def ended_by_itself() -> UsageError:
     """What is told where a statement of the caller's ended the transaction."""
     return UsageError(

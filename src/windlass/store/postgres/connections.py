@@ -22,6 +22,7 @@ from psycopg.waiting import wait_async
 
 from windlass.errors import BadOption
 from windlass.store.queries import load_queries
+from windlass.store.transactions import forked
 
 RV = TypeVar("RV")
 
@@ -121,9 +122,12 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
 
     stall: float | None = None
     prepares = False
+    process: int | None = None  # the one that opened it
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Wait as psycopg does, but never for ever."""
+        """Wait as psycopg does, but never for ever, and not for a fork."""
+        if not is_own(self):
+            raise forked()
         return super().wait(gen, interval, self.stall if timeout is None else timeout)
 
 
@@ -132,6 +136,7 @@ class PatientAsyncConnection(psycopg.AsyncConnection[tuple[object, ...]]):
 
     stall: float | None = None
     prepares = False
+    process: int | None = None
 
     async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Wait as psycopg does, but never for ever, and not at all for whoever cancels.
@@ -139,6 +144,8 @@ class PatientAsyncConnection(psycopg.AsyncConnection[tuple[object, ...]]):
         psycopg would ask the server to cancel the statement, and wait up to ten seconds for it
         to comply. The pool drops the connection instead.
         """
+        if not is_own(self):
+            raise forked()
         limit = self.stall if timeout is None else timeout
         return await wait_async(gen, self.pgconn.socket, interval, limit)
 
@@ -192,7 +199,7 @@ class SyncPool:
         conn = PatientConnection.connect(
             self._target.conninfo, autocommit=True, prepare_threshold=None
         )
-        conn.stall = self._target.stall
+        conn.stall, conn.process = self._target.stall, os.getpid()
         prepare = self._target.prepare
         _equip(conn, not is_pooled(conn) if prepare is None else prepare)
         return conn
@@ -247,7 +254,7 @@ class AsyncPool:
         conn = await PatientAsyncConnection.connect(
             self._target.conninfo, autocommit=True, prepare_threshold=None
         )
-        conn.stall = self._target.stall
+        conn.stall, conn.process = self._target.stall, os.getpid()
         prepare = self._target.prepare
         if prepare is None:
             (answered,) = (await (await conn.execute(_ASK_PROCESS)).fetchone()) or (None,)
@@ -300,4 +307,10 @@ def is_pooled(conn: PatientConnection) -> bool:
 
 def discard(conn: PatientConnection | PatientAsyncConnection) -> None:
     """Drop a connection in an unknown state, without a word to the server."""
-    conn.pgconn.finish()
+    if is_own(conn):
+        conn.pgconn.finish()
+
+
+def is_own(conn: PatientConnection | PatientAsyncConnection) -> bool:
+    """Whether this process has opened it; of a fork even its farewell would end the parent's."""
+    return conn.process is None or conn.process == os.getpid()

@@ -8,8 +8,11 @@ that no "database is locked" reaches a user. The log is flushed at each commit
 """
 
 import contextlib
+import ctypes
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +25,7 @@ from windlass.sources import Sources
 from windlass.store.sqlite import faults, migrate
 from windlass.store.sqlite.files import prepare_file
 from windlass.store.sqlite.transaction import Row, StoreClock, Transaction, queries
-from windlass.store.transactions import Parameters, ended_by_itself
+from windlass.store.transactions import Parameters, ended_by_itself, forked
 
 T = TypeVar("T")
 
@@ -44,6 +47,8 @@ class Connection:
         self._lock = threading.Lock()
         self._open: apsw.Connection | None = None
         self._current = False  # whether the schema was seen to be ours
+        self._forked = False  # it was open when this process was forked off, and is another's
+        _living.add(self)
 
     def write(self, body: Callable[[Transaction], T]) -> T:
         """Run one write transaction."""
@@ -114,6 +119,8 @@ class Connection:
 
     def check_open(self) -> None:
         """Refuse to go on where SQLite has given up the transaction, as it does on some errors."""
+        if self._forked:
+            raise forked()
         if not self.in_transaction:
             raise StoreError(f"The transaction in {self.path} was rolled back after an error.")
 
@@ -164,6 +171,8 @@ class Connection:
         return connection
 
     def _connected(self) -> apsw.Connection:
+        if self._forked:
+            raise forked()
         if self._open is None:
             self._open = self._connect()
         return self._open
@@ -215,6 +224,23 @@ class Connection:
         if connection is not None:
             with contextlib.suppress(apsw.Error):
                 connection.close(True)
+
+
+def _abandon() -> None:
+    """In a process just forked off: let nobody use, or even close, what the parent has open.
+
+    One reference too many, on purpose: at exit Python would close whatever it can reach, and the
+    end of a transaction that is the parent's would be written into memory that they share.
+    """
+    for connection in list(_living):
+        if connection._open is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection._open))
+            connection._open, connection._forked = None, True
+
+
+_living: "weakref.WeakSet[Connection]" = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon)
 
 
 def configure(connection: apsw.Connection, path: str) -> None:
