@@ -69,12 +69,17 @@ def at_the_end(stage: Stage, made: Sequence[Schedule], squad: Sequence[Process])
         return all(row.next_slot is not None and row.next_slot > end for row in rows)
 
     eventually(caught_up, what="every schedule has come past the end")
+    eventually(lambda: begun(stage, squad), what="those that were started last listen to signals")
     for process in squad:
         process.terminate()
     for process in squad:
         assert process.wait(10.0) == 0
     for one in made:
         judge(stage, one, SECOND)
+
+
+def begun(stage: Stage, squad: Sequence[Process]) -> bool:
+    return {str(process.pid) for process in squad} <= {*stage.witness.raw("begun")}
 
 
 def judge(stage: Stage, schedule: Schedule, interval: timedelta) -> None:
