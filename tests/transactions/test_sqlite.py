@@ -16,6 +16,7 @@ from tests.fixtures.apps import PATIENCE, opened, working
 from tests.fixtures.callers import Undone, make_app
 from tests.transactions.conftest import joined
 from windlass import BadOption, KeyConflict, StoreError, UsageError, Windlass
+from windlass.store.sqlite.connection import Connection
 
 
 @pytest.fixture
@@ -156,6 +157,35 @@ async def test_canceled_while_it_waits_leaves_the_lock_alone(app: Windlass) -> N
         with pytest.raises(asyncio.CancelledError):
             await task
     async with app.transaction() as tx:
+        await tx.execute("insert into orders values (1)")
+    await app.aclose()
+
+
+async def test_canceled_as_it_gets_the_lock_lets_it_go(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, seen = threading.Event(), threading.Event()
+    real = Connection.try_begin
+
+    def slowly(connection: Connection) -> bool:
+        got = real(connection)
+        taken.set()
+        seen.wait(PATIENCE)
+        return got
+
+    async def begin() -> None:
+        async with app.transaction():
+            raise AssertionError("nobody waits for it any more")
+
+    monkeypatch.setattr(Connection, "try_begin", slowly)
+    task = asyncio.create_task(begin())
+    await asyncio.to_thread(taken.wait, PATIENCE)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    monkeypatch.undo()
+    seen.set()
+    async with asyncio.timeout(PATIENCE), app.transaction() as tx:
         await tx.execute("insert into orders values (1)")
     await app.aclose()
 

@@ -49,6 +49,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Store": {
         "migrate": Entry("migrate", "migrate", "Bring the database's schema up to date."),
+        "backup": Entry("backup", "backup", "Copy a SQLite store while it is in use."),
         "doctor": Entry("doctor", "doctor", "Look for what is wrong, and say what to do."),
     },
 }

@@ -31,6 +31,7 @@ Repeats
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -408,6 +409,13 @@ class Store(Protocol):
         """The schema's version as found (0: there is none) and as this program needs it.
 
         Changes nothing, and tells at once when the database cannot be reached.
+        """
+        ...
+
+    def backup(self, place: Path, *, replace: bool) -> int:
+        """Copy the store to a file while it is in use; return the bytes written.
+
+        Raises UsageError where the file may not be written, or where this is for other tools.
         """
         ...
 

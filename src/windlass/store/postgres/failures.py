@@ -78,6 +78,11 @@ def of_statement(error: psycopg.Error, name: str = "a statement") -> StoreError:
     return StoreError(f"PostgreSQL refused {name}: {one_line(error)}")
 
 
+def is_outgrown(error: psycopg.Error) -> bool:
+    """Whether a part of the schema is missing: it may have been changed by a newer program."""
+    return isinstance(error, _NO_SCHEMA)
+
+
 def is_outage(error: psycopg.Error) -> bool:
     """Whether the connection, and not the statement, is at fault."""
     if error.sqlstate is None:

@@ -5,13 +5,14 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
 import psycopg
 
 from windlass.domain.run import NewRun
-from windlass.errors import StoreError, StoreUnavailable
+from windlass.errors import StoreError, StoreUnavailable, UsageError
 from windlass.sources import Clock, Sources, SystemClock
 from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
@@ -25,7 +26,7 @@ from windlass.store.postgres.connections import (
     SyncPool,
     Target,
 )
-from windlass.store.postgres.failures import Patience, one_line
+from windlass.store.postgres.failures import Patience, is_outgrown, one_line
 from windlass.store.postgres.inspection import PostgresInspection
 from windlass.store.postgres.joining import Joining
 from windlass.store.postgres.listen import PostgresWakeups
@@ -88,24 +89,32 @@ class PostgresStore:
     def run(self, call: Call[T]) -> T:
         """Run a call, blocking."""
         patience = self._new_patience(call)
+        looked = False
         while True:
             try:
                 with self._sync.connection() as conn:
                     self._check(conn)
                     return self._execute(conn, cast("Statement[T]", call))
             except psycopg.Error as error:
+                if is_outgrown(error) and not looked:
+                    looked, self._checked = True, False  # the check knows what to say of it
+                    continue
                 pause = patience.after(error)
             time.sleep(pause)
 
     async def arun(self, call: Call[T]) -> T:
         """Run a call on the loop."""
         patience = self._new_patience(call)
+        looked = False
         while True:
             try:
                 async with self._async.connection() as conn:
                     await self._acheck(conn)
                     return await self._aexecute(conn, cast("Statement[T]", call))
             except psycopg.Error as error:
+                if is_outgrown(error) and not looked:
+                    looked, self._checked = True, False
+                    continue
                 pause = patience.after(error)
             await asyncio.sleep(pause)
 
@@ -169,6 +178,13 @@ class PostgresStore:
         """The version as found, and as needed."""
         with self._apart() as conn:
             return migrate.stored_version(conn), self._expected
+
+    def backup(self, place: Path, *, replace: bool) -> int:
+        """Not for us: PostgreSQL's own tools do it better, and with the rest of the database."""
+        raise UsageError(
+            f"PostgreSQL is backed up by its own tools: run `pg_dump --format=custom "
+            f"--schema=windlass --file={place} {self.place}`, and pg_restore to go back."
+        )
 
     def close(self) -> None:
         """Close the connections of the blocking face."""

@@ -20,7 +20,7 @@ from typing import NoReturn, TypeVar
 
 import apsw
 
-from windlass.errors import StoreError
+from windlass.errors import SchemaMismatch, StoreError
 from windlass.sources import Sources
 from windlass.store.sqlite import faults, migrate
 from windlass.store.sqlite.files import prepare_file
@@ -38,11 +38,17 @@ class Connection:
     """One connection to the file, opened when first used; used by one thread at a time."""
 
     def __init__(
-        self, path: Path, sources: Sources, clock: StoreClock, busy_seconds: float = BUSY_SECONDS
+        self,
+        path: Path,
+        sources: Sources,
+        clock: StoreClock,
+        busy_seconds: float = BUSY_SECONDS,
+        schema: migrate.Schema | None = None,
     ) -> None:
         self.path = path
         self._sources = sources
         self._clock = clock
+        self._schema = schema or migrate.Schema()
         self._busy_seconds = busy_seconds
         self._lock = threading.Lock()
         self._open: apsw.Connection | None = None
@@ -148,10 +154,17 @@ class Connection:
     def explain(self, error: BaseException) -> BaseException:
         """Return the error as the caller is to be told of it."""
         if isinstance(error, apsw.Error):
-            told = faults.translate(error, str(self.path))
+            told = self._outgrown(error) or faults.translate(error, str(self.path))
             told.__cause__ = error
             return told
         return error
+
+    def _outgrown(self, error: apsw.Error) -> StoreError | None:
+        """A statement that no longer fits: a newer program may have changed the schema."""
+        if not isinstance(error, apsw.SQLError) or self._open is None:
+            return None
+        found, ours = migrate.version_of(self._open), migrate.migrations()[-1].version
+        return SchemaMismatch(found, ours) if found > ours else None
 
     @property
     def in_transaction(self) -> bool:
@@ -166,7 +179,7 @@ class Connection:
         """Return the open connection, its schema up to date."""
         connection = self._connected()
         if not self._current:
-            self._patiently(lambda: migrate.ensure(connection, self._clock.now()))
+            self._patiently(lambda: self._schema.ensure(connection, self._clock.now()))
             self._current = True
         return connection
 

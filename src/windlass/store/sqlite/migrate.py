@@ -48,10 +48,22 @@ def look_at_version(path: Path) -> tuple[int, int]:
         raise faults.translate(error, str(path)) from error
 
 
-def ensure(connection: apsw.Connection, now: int) -> None:
-    """Bring the schema up to date if it is not."""
-    if version_of(connection) != migrations()[-1].version:
-        migrate(connection, now)
+class Schema:
+    """The schema as the connections of one store have found it.
+
+    A store that has worked on a file goes on when a newer program migrates it: migrations only
+    add, so that an old worker can finish. One that starts on a newer schema is refused.
+    """
+
+    def __init__(self) -> None:
+        self._seen = False
+
+    def ensure(self, connection: apsw.Connection, now: int) -> None:
+        """Bring the schema up to date if it is not."""
+        found, latest = version_of(connection), migrations()[-1].version
+        if found < latest or (found > latest and not self._seen):
+            migrate(connection, now)
+        self._seen = True
 
 
 def migrate(connection: apsw.Connection, now: int) -> tuple[int, int]:

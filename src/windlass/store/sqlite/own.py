@@ -126,6 +126,11 @@ class AsyncSqliteTransaction:
             await action()
 
 
+def _abandon(connection: Connection, error: BaseException) -> None:
+    connection.undo(error)
+    connection.close()
+
+
 def _leave(savepoint: AbstractContextManager[None], error: BaseException) -> None:
     # It raises the error again, here in the thread; the caller does so where it belongs.
     try:
@@ -171,7 +176,7 @@ class Transactions:
             await self._lock(connection)
         except BaseException as error:
             # Who was canceled does not see whether the thread got the lock after all.
-            self._executor().submit(connection.undo, error)
+            self._executor().submit(_abandon, connection, error)
             raise
         tx = self._opened(connection)
         atx = AsyncSqliteTransaction(tx, self)

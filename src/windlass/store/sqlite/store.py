@@ -23,12 +23,13 @@ from windlass.sources import Sources
 from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
 from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
+from windlass.store.sqlite.backup import backup
 from windlass.store.sqlite.ballast import Ballast
 from windlass.store.sqlite.checks import checks
 from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
 from windlass.store.sqlite.files import parse_path
 from windlass.store.sqlite.inspection import SqliteInspection
-from windlass.store.sqlite.migrate import look_at_version
+from windlass.store.sqlite.migrate import Schema, look_at_version
 from windlass.store.sqlite.operations import Kind, SqliteCall, SqliteOperations
 from windlass.store.sqlite.own import (
     AsyncSqliteTransaction,
@@ -79,6 +80,7 @@ class SqliteStore:
         self._clock = StoreClock(self._sources.clock)
         self._busy_seconds = busy_seconds
         self._ballast = Ballast(self.path, ballast)
+        self._schema = Schema()
         self._operations = SqliteOperations()
         self._schedules = SqliteSchedules()
         self._inspection = SqliteInspection()
@@ -177,6 +179,10 @@ class SqliteStore:
         """The version as found, without making the file, and as needed."""
         return look_at_version(self.path)
 
+    def backup(self, place: Path, *, replace: bool) -> int:
+        """Copy one snapshot of the file; writers go on."""
+        return backup(self.path, place, replace=replace)
+
     def close(self) -> None:
         """Close what the sync face opened; the next call opens it again."""
         self._own().blocking.close()
@@ -219,7 +225,9 @@ class SqliteStore:
 
     def _new_process(self) -> _Process:
         def connection() -> Connection:
-            return Connection(self.path, self._sources, self._clock, self._busy_seconds)
+            return Connection(
+                self.path, self._sources, self._clock, self._busy_seconds, self._schema
+            )
 
         transactions = Transactions(self.path, connection, self._busy_seconds)
         return _Process(connection, Bell(self.path, self._sources), transactions)
