@@ -138,6 +138,7 @@ def test_a_child_that_is_killed_is_one_crash(stage: Stage, fleet: Fleet, jobs: W
     run = jobs.jobs["patient_process"].enqueue()
     worker = fleet.command(**BRISK)
     (line,) = stage.await_start(run.id)
+    os.kill(line.pid, signal.SIGTERM)  # as a service manager does to all: the worker answers it
     os.kill(line.pid, signal.SIGKILL)
     stage.await_start(run.id, attempt=2)
     run.cancel()
@@ -147,4 +148,6 @@ def test_a_child_that_is_killed_is_one_crash(stage: Stage, fleet: Fleet, jobs: W
     run.refresh()
     assert worker.alive
     assert (run.crash_count, run.attempts[0].outcome) == (1, AttemptOutcome.CRASHED)
+    assert run.attempts[0].error is not None
+    assert "SIGKILL" in run.attempts[0].error.message
     assert run.status in ("succeeded", "canceled")
