@@ -65,16 +65,15 @@ class Children:
         self._idle: list[Child] = []
         self._leaving: set[asyncio.Task[None]] = set()
         self._unfit: set[str] = set()  # jobs that were not to be found in a child
+        self._origins: dict[str, tuple[JobSpec, Origin]] = {}  # looking one up takes a while
 
     def can_run(self, spec: JobSpec) -> bool:
         """Whether a fresh process can find this job."""
-        if self._isolation is None or spec.name in self._unfit or sys.platform == "win32":
-            return False
         try:
-            self._isolation.origin_of(spec)
+            self._origin(spec)
         except UsageError:
             return False
-        return True
+        return spec.name not in self._unfit
 
     async def run(self, holding: Holding, began: Callable[[], None]) -> Finish | None:
         """Run an attempt to its end; `began` is called when its handler is."""
@@ -103,7 +102,7 @@ class Children:
         except UsageError as error:
             return self._runner.conclude_error(holding, error)
         try:
-            child = self._idle.pop() if self._idle else await self._start()
+            child = self._waiting() or await self._start()
         except OSError as error:  # the machine has no process to give
             return self._runner.conclude_error(holding, error)
         holding.told = lambda: child.tell(_standing(holding))
@@ -166,7 +165,11 @@ class Children:
     def _origin(self, spec: JobSpec) -> Origin:
         if self._isolation is None:
             raise UsageError(f"Job {spec.name!r} needs an application: this worker has none.")
-        return self._isolation.origin_of(spec)
+        known, origin = self._origins.get(spec.name, (None, None))
+        if known is not spec or origin is None:
+            origin = self._isolation.origin_of(spec)
+            self._origins[spec.name] = (spec, origin)
+        return origin
 
     def _order(self, child: Child, holding: Holding, origin: Origin) -> Attempt:
         folder = origin.folder
@@ -177,6 +180,15 @@ class Children:
                 )
             child.known.add(folder.digest)
         return Attempt(claimed=holding.claimed, origin=origin, worker=self._runner.worker)
+
+    def _waiting(self) -> Child | None:
+        """An idle child; one that has died meanwhile died of nobody's run."""
+        while self._idle:
+            child = self._idle.pop()
+            if child.alive:
+                return child
+            self._forget(child)
+        return None
 
     async def _start(self) -> Child:
         assert self._isolation is not None

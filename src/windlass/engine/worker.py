@@ -112,8 +112,7 @@ class Worker:
         self._scheduler = Scheduler(
             store, sources, self._transport, poll=options.poll, fired=self._hunger
         )
-        self._announce_jobs = announce
-        self._isolation = isolation
+        self._announce_jobs, self._isolation = announce, isolation
         self._renewal: Renewal | None = None
         self.started = asyncio.Event()  # it is registered and its jobs are known to the store
         self._stopping = asyncio.Event()

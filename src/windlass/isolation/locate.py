@@ -34,12 +34,16 @@ _MAIN = "__main__"
 def check_findable(spec: JobSpec) -> None:
     """Refuse, when it is defined, what no other process can find. Raises BadOption."""
     why = _hidden(spec.handler)
+    if sys.platform == "win32":
+        why = "there are no child processes for handlers on Windows"
     if why is not None:
         raise BadOption("executor", f"'process' cannot run {spec.name!r}: {why}")
 
 
 def origin_of(app: "Windlass", spec: JobSpec) -> Origin:
     """Where a fresh process finds a job of this application. Raises UsageError."""
+    if sys.platform == "win32":
+        raise UsageError("There are no child processes for handlers on Windows.")
     if spec.folder is not None:
         return Origin(job=spec.name, folder=spec.folder, app=place_of(app))
     why = _hidden(spec.handler)
