@@ -245,7 +245,7 @@ def _decisions(session: Session) -> Sequence[Decision]:
 
 
 def _sweep(ops: PostgresOperations, **what: bool) -> Call[Any]:
-    asked = {"dispatch": False, "expire": False, "reap": False} | what
+    asked: dict[str, Any] = {"dispatch": False, "expire": False, "reap": False} | what
     return ops.sweep(**asked, max_crashes=3, limit=50)
 
 

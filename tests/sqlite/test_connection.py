@@ -158,9 +158,12 @@ def test_full_disk_is_told_and_the_connection_replaced(
     connection.close()
 
 
-def test_stored_time_never_goes_back(store: SqliteStore, sources: ManualSources) -> None:
+@pytest.mark.parametrize(("step", "seen"), [(-0.5, 0.0), (-1.5, -1.5), (-3600.0, -3600.0)])
+def test_stored_time_stands_still_for_corrections_and_follows_a_clock_that_was_set(
+    store: SqliteStore, sources: ManualSources, step: float, seen: float
+) -> None:
     first, second = (new_run(sources), new_run(sources))
     (one,) = store.run(store.operations.enqueue([first]))
-    sources.clock.jump(-3600)
+    sources.clock.jump(step)
     (two,) = store.run(store.operations.enqueue([second]))
-    assert two.created_at == one.created_at
+    assert (two.created_at - one.created_at).total_seconds() == seen

@@ -13,9 +13,14 @@ An outage of the database is not a crash of the workers. Once an outage is over,
 which this process itself did not run (a suspended machine), nothing is reaped for two thirds of a
 lease: time for the others to renew. A sweep that had to wait for long counts as an outage. The
 store does the same after its own start, and in a call that comes late.
+
+Nor is a clock that was set. Between two sweeps the store's clock should move as far as our own
+monotonic one; each sweep says what time it believes it to be, and where the store's clock is ahead
+of that, nothing is reaped then and for two thirds of a lease, as after an outage.
 """
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from windlass.domain.run import SweepReply
 from windlass.engine.service import Service
@@ -59,6 +64,7 @@ class Sweeper(Service):
         self._last = sources.clock.monotonic()
         self._next_reap = 0.0
         self._blind = False  # the last sweep failed
+        self._heard: datetime | None = None  # the store's time at the end of the last sweep
         self._next_resend = 0.0
         self.sweeps = 0
 
@@ -72,6 +78,7 @@ class Sweeper(Service):
         if began - self._last > self._grace + self._poll:
             self._blind = True
         clean_up = not self._blind and began >= self._next_reap
+        believed = self._believed(began)
         reply = await self._store.arun(
             self._store.operations.sweep(
                 dispatch=self._dispatch,
@@ -79,10 +86,14 @@ class Sweeper(Service):
                 reap=self._reap and clean_up,
                 max_crashes=self._max_crashes,
                 grace=self._grace,
+                believed=believed,
                 limit=LIMIT,
             )
         )
         self._last = self._sources.clock.monotonic()
+        self._heard = reply.now
+        if believed is not None and reply.now > believed + timedelta(seconds=self._grace / 2):
+            self._blind = True
         if self._blind or self._last - began > self._grace / 2:
             self._next_reap = self._last + self._grace
             self._blind = False
@@ -91,6 +102,12 @@ class Sweeper(Service):
         self.sweeps += 1
         await self._tell(reply)
         return self._pause(reply)
+
+    def _believed(self, now: float) -> datetime | None:
+        """What time it is in the store, by our own counting since we last heard."""
+        if self._heard is None:
+            return None
+        return self._heard + timedelta(seconds=now - self._last)
 
     async def _tell(self, reply: SweepReply) -> None:
         if reply.dispatched and not self._transport.pulls:

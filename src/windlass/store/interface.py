@@ -186,6 +186,7 @@ class Operations(Protocol):
         max_crashes: int,
         limit: int,
         grace: float = 0.0,
+        believed: datetime | None = None,
     ) -> Call[SweepReply]:
         """Dispatcher, expiry and reaper in one round trip, each only if asked for.
 
@@ -198,6 +199,9 @@ class Operations(Protocol):
         grace: nothing is reaped where workers may not have been able to renew, that is by
         a database server that started less than ``grace`` seconds ago, and by a call that
         comes more than half as late: it waited for a lock, or for the server to come back.
+        believed: what time it is by the caller's own counting since it last heard. Where the
+        store's clock is further ahead than half of ``grace``, it was set: nothing expires and
+        nobody is reaped, since nobody could renew by the new time yet.
         """
         ...
 

@@ -205,10 +205,11 @@ class PostgresOperations:
         max_crashes: int,
         limit: int,
         grace: float = 0.0,
+        believed: datetime | None = None,
     ) -> Call[SweepReply]:
         """Dispatcher, expiry and reaper. A reaper that could not reach the server must not be
         repeated: when it can, the workers have yet to renew."""
-        parameters = (dispatch, expire, reap, max_crashes, limit, grace)
+        parameters = (dispatch, expire, reap, max_crashes, limit, grace, believed)
         return self._call(
             "sweep", parameters, lambda rows: _only(rows, SweepReply), repeatable=not reap
         )

@@ -28,6 +28,7 @@ from windlass.store.interface import Call
 from windlass.store.sqlite import artifacts, control, enqueue, finish, read, sweep, workers
 from windlass.store.sqlite import jobs as definitions
 from windlass.store.sqlite.transaction import Transaction
+from windlass.store.sqlite.values import micros_of, to_micros
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -155,17 +156,19 @@ class SqliteOperations:
         max_crashes: int,
         limit: int,
         grace: float = 0.0,
+        believed: datetime | None = None,
     ) -> Call[SweepReply]:
         asked = time.monotonic()
 
         def body(tx: Transaction) -> SweepReply:
             # Whoever waited for the lock kept others waiting who wanted to renew.
             late = grace > 0 and time.monotonic() - asked > grace / 2
+            steady = believed is None or tx.now <= to_micros(believed) + micros_of(grace / 2)
             return sweep.sweep(
                 tx,
                 dispatch=dispatch,
-                expire=expire,
-                reap=reap and not late,
+                expire=expire and steady,
+                reap=reap and steady and not late,
                 max_crashes=max_crashes,
                 limit=limit,
             )

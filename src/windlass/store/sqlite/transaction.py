@@ -14,6 +14,8 @@ from windlass.store.sqlite.values import to_micros
 Row = tuple[Any, ...]
 Bindings = Sequence[Any] | Mapping[str, Any]
 
+_SMALL = 1_000_000  # microseconds
+
 
 @cache
 def queries() -> Mapping[str, str]:
@@ -22,10 +24,11 @@ def queries() -> Mapping[str, str]:
 
 
 class StoreClock:
-    """The clock that is written: the program's, in microseconds, never going back.
+    """The clock that is written: the program's, in microseconds, not going back by a little.
 
-    Within one process a run's events therefore never go back in time, whatever the wall clock
-    does. Processes on one file share the machine's clock.
+    Small corrections let it stand still, so that a run's events do not go back in time. Where the
+    machine's clock was set, it follows: processes on one file share that clock, and one that kept
+    to the old time would take those that start now for dead.
     """
 
     __slots__ = ("_clock", "_last")
@@ -36,7 +39,10 @@ class StoreClock:
 
     def now(self) -> int:
         """Return the microseconds since 1970."""
-        self._last = now = max(to_micros(self._clock.now()), self._last)
+        now = to_micros(self._clock.now())
+        if now < self._last < now + _SMALL:
+            return self._last
+        self._last = now
         return now
 
 

@@ -1,10 +1,14 @@
 -- Dispatcher, expiry and reaper in one round trip, each only if asked for. Returns {"now",
 -- "dispatched": [{"tenant", "id"}, …], "expired", "reaped", "crashed", "workers", "next_due",
 -- "more"}.
+--
+-- p_believed is what time it is by the caller's own counting since it last heard. Where the clock is
+-- further ahead than half of p_grace it was set, or the call came late: nothing expires and nobody
+-- is reaped then, since nobody could renew by the new time yet.
 create or replace function windlass.sweep(
   p_dispatch boolean default true, p_expire boolean default true, p_reap boolean default true,
   p_max_crashes integer default 3, p_limit integer default 500,
-  p_grace double precision default 0
+  p_grace double precision default 0, p_believed timestamptz default null
 ) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -14,12 +18,17 @@ declare
   v_expired integer := 0;
   v_reap json;
   v_due timestamptz;
+  v_steady boolean := p_believed is null
+                      or windlass.now() <= p_believed + make_interval(secs => p_grace / 2);
 begin
-  if p_expire then
+  if p_expire and v_steady then
     v_expired := windlass.expire(p_limit);
   end if;
-  -- After a restart of the server nobody could renew for a while: that is no crash of theirs.
-  if p_reap and clock_timestamp() > pg_postmaster_start_time() + make_interval(secs => p_grace)
+  -- After a restart of the server nobody could renew for a while: that is no crash of theirs. A
+  -- start in the future means that the clock was set back, not that the server has just started.
+  if p_reap and v_steady
+     and clock_timestamp() not between pg_postmaster_start_time()
+                               and pg_postmaster_start_time() + make_interval(secs => p_grace)
   then
     v_reap := windlass.reap(p_max_crashes, p_limit);
   end if;
