@@ -45,6 +45,8 @@ def test_run_exists_once_the_transaction_commits(caller: Caller, look: Windlass)
     with pytest.raises(RunNotFound):
         look.get(run.id)
     assert look.client.events(run.id) == []
+    if caller.store == "postgres":  # in a file nobody else can write, and so claim, meanwhile
+        assert claimed(look) == []
 
     caller.commit()
     stored = look.get(run.id)

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 import sqlalchemy
 from psycopg import sql
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from tests.fixtures.callers import CALLERS, Caller, make_app
 from windlass import BadOption, KeyConflict, SchemaMismatch, StoreError, UsageError, Windlass
@@ -234,6 +235,26 @@ async def test_pool_is_no_transaction(app: Windlass, pg_database: str) -> None:
             run = await app.jobs["send"].using(connection=connection).aenqueue(n=1)
     assert (await app.aget(run.id)).status == "queued"
     await app.aclose()
+
+
+def test_subclasses_wraps_and_other_cursors_are_known(app: Windlass, pg_database: str) -> None:
+    class OwnSession(Session):
+        """As frameworks make them."""
+
+    engine = sqlalchemy.create_engine(pg_database.replace("postgresql:", "postgresql+psycopg:"))
+    session = scoped_session(sessionmaker(engine, class_=OwnSession))
+    app.jobs["send"].using(connection=session).enqueue(n=1)
+    session.commit()
+    with OwnSession(engine) as own, own.begin():
+        app.jobs["send"].using(connection=own).enqueue(n=2)
+    session.remove()
+    engine.dispose()
+    # A cursor that takes $1 for a placeholder, and a pipeline that answers later.
+    with psycopg.connect(pg_database, cursor_factory=psycopg.RawCursor) as connection:
+        app.jobs["send"].using(connection=connection).enqueue(n=3)
+        with connection.pipeline():
+            app.jobs["send"].using(connection=connection).enqueue(n=4)
+    assert sorted(run.input["n"] for run in app.list()) == [1, 2, 3, 4]
 
 
 def test_other_databases_of_the_libraries_are_refused(app: Windlass) -> None:

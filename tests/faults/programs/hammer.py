@@ -7,6 +7,7 @@ each run once it is acknowledged; who checkpoints prints how often it emptied th
 import contextlib
 import sys
 import time
+from itertools import count
 
 import apsw
 
@@ -16,10 +17,10 @@ from tests.fixtures.callers import make_app
 def write(path: str, until: float) -> None:
     """Enqueue as fast as it goes."""
     job = make_app(f"sqlite:///{path}").jobs["send"]
-    n = 0
-    while time.monotonic() < until:
+    for n in count():  # one at least, however long it took to start
         sys.stdout.write(job.enqueue(n=n).id + "\n")
-        n += 1
+        if time.monotonic() >= until:
+            return
 
 
 def checkpoint(path: str, until: float) -> None:
