@@ -1,8 +1,8 @@
 """Is there a pooler in between, and does what it breaks matter?
 
-In transaction mode a connection to the server belongs to a client only during a transaction: two
-clients that are connected at the same time are then answered by one process. LISTEN has no effect
-there, and prepared statements are another client's unless the pooler keeps them apart.
+In transaction mode a connection to the server belongs to a client only during a transaction: one
+client is then answered by several processes, or several by one. LISTEN has no effect there, and
+prepared statements are another client's unless the pooler keeps them apart.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from windlass.store.postgres.connections import Target, answered_by, is_pooled
 from windlass.store.queries import load_queries
 
 _CLIENTS = 3
+_TIMES = 3
 _PATIENCE = 1.0
 
 
@@ -61,7 +62,10 @@ def find_pooler(target: Target, conninfo: str) -> tuple[bool, bool]:
     with ExitStack() as stack, told("a look for poolers"):
         clients = [stack.enter_context(connect(conninfo, target)) for _ in range(_CLIENTS)]
         pooled = any(is_pooled(client) for client in clients)
-        return pooled, pooled and len({answered_by(client) for client in clients}) < _CLIENTS
+        answers = [{answered_by(client) for _ in range(_TIMES)} for client in clients]
+        # In session mode each has one process, and none has another's.
+        own = {pid for pids in answers if len(pids) == 1 for pid in pids}
+        return pooled, pooled and len(own) < _CLIENTS
 
 
 def _heard(target: Target) -> bool:

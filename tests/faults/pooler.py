@@ -1,0 +1,183 @@
+"""A connection pooler in transaction mode, as PgBouncer is before 1.21.
+
+A connection to the server belongs to a client only from its first message to the end of its
+transaction. What a session would keep is then another's: LISTEN, SET, prepared statements. Clients
+are let in without a password, under a process id of the pooler's own making.
+
+The pooler logs in by libpq and then takes the socket over; the rest of the protocol is messages of
+a letter, a length and a body. A thread for each client: it asks, and the server answers until it is
+ready for the next query.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from psycopg import pq
+
+_SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
+_FIRST = struct.Struct("!ii")
+_HEAD = struct.Struct("!ci")
+_FAKE_PIDS = itertools.count(900_000)
+_ASKS = (b"Q", b"S")  # what the server answers with ReadyForQuery
+
+
+class _Closed(Exception):
+    """One side is gone."""
+
+
+class _Server:
+    """One connection to the server, logged in."""
+
+    def __init__(self, url: str) -> None:
+        separator = "&" if "?" in url else "?"
+        conninfo = f"{url}{separator}sslmode=disable&gssencmode=disable"
+        self.libpq = pq.PGconn.connect(conninfo.encode())  # kept: it owns the socket
+        assert self.libpq.status == pq.ConnStatus.OK, self.libpq.error_message
+        self.socket = socket.socket(fileno=self.libpq.socket)
+        self.socket.setblocking(True)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def parameters(self) -> Iterator[tuple[bytes, bytes]]:
+        """What a client is told when it connects."""
+        for name in (b"server_version", b"client_encoding", b"standard_conforming_strings",
+                     b"integer_datetimes", b"DateStyle", b"TimeZone"):  # fmt: skip
+            value = self.libpq.parameter_status(name)
+            if value is not None:
+                yield name, value
+
+    def close(self) -> None:
+        self.socket.detach()
+        self.libpq.finish()
+
+
+class Pooler:
+    """Listens on a port of its own, with so many connections to a database; a context manager."""
+
+    def __init__(self, url: str, size: int = 3) -> None:
+        self._url = url
+        self._free: SimpleQueue[_Server] = SimpleQueue()
+        self._size = size
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._clients: set[socket.socket] = set()
+        self.transactions = 0
+
+    @property
+    def url(self) -> str:
+        """The same database, through the pooler."""
+        parts = urlsplit(self._url)
+        port = self._listener.getsockname()[1]
+        return parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}").geturl()
+
+    def __enter__(self) -> Self:
+        for _ in range(self._size):
+            self._free.put(_Server(self._url))
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for client in list(self._clients):
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+        with suppress(Empty):
+            while True:
+                self._free.get(timeout=0.2).close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._clients.add(client)
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, suppress(_Closed, OSError):
+            if self._greet(client):
+                while True:
+                    self._transaction(client)
+        self._clients.discard(client)
+
+    def _greet(self, client: socket.socket) -> bool:
+        while True:
+            length, code = _FIRST.unpack(_exactly(client, 8))
+            _exactly(client, length - 8)
+            if code == _CANCEL:
+                return False
+            if code not in (_SSL, _GSS):
+                break
+            client.sendall(b"N")
+        server = self._free.get()
+        told = [_message(b"S", n + b"\0" + v + b"\0") for n, v in server.parameters()]
+        self._free.put(server)
+        key = _message(b"K", struct.pack("!ii", next(_FAKE_PIDS), 7))
+        client.sendall(
+            _message(b"R", struct.pack("!i", 0)) + b"".join(told) + key + _message(b"Z", b"I")
+        )
+        return True
+
+    def _transaction(self, client: socket.socket) -> None:
+        """Lend a connection until the client's transaction is over."""
+        kind, data = _receive(client)
+        if kind == b"X":
+            raise _Closed
+        server = self._free.get()
+        try:
+            while True:
+                server.socket.sendall(data)
+                if kind in _ASKS and self._answer(server, client) == b"I":
+                    break
+                kind, data = _receive(client)
+                if kind == b"X":
+                    raise _Closed
+        except BaseException:
+            # Nobody knows what state it is in.
+            server.close()
+            self._free.put(_Server(self._url))
+            raise
+        self.transactions += 1
+        self._free.put(server)
+
+    def _answer(self, server: _Server, client: socket.socket) -> bytes:
+        while True:
+            kind, data = _receive(server.socket)
+            client.sendall(data)
+            if kind == b"Z":
+                return data[5:6]
+
+
+def _message(kind: bytes, body: bytes) -> bytes:
+    return _HEAD.pack(kind, len(body) + 4) + body
+
+
+def _receive(source: socket.socket) -> tuple[bytes, bytes]:
+    """One message: its letter, and all of it."""
+    head = _exactly(source, _HEAD.size)
+    kind, length = _HEAD.unpack(head)
+    return kind, head + _exactly(source, length - 4)
+
+
+def _exactly(source: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        data = source.recv(size - len(parts))
+        if not data:
+            raise _Closed
+        parts += data
+    return bytes(parts)
