@@ -201,7 +201,11 @@ class SyncPool:
         )
         conn.stall, conn.process = self._target.stall, os.getpid()
         prepare = self._target.prepare
-        _equip(conn, not is_pooled(conn) if prepare is None else prepare)
+        try:
+            _equip(conn, not is_pooled(conn) if prepare is None else prepare)
+        except BaseException:
+            discard(conn)
+            raise
         return conn
 
 
@@ -256,9 +260,13 @@ class AsyncPool:
         )
         conn.stall, conn.process = self._target.stall, os.getpid()
         prepare = self._target.prepare
-        if prepare is None:
-            (answered,) = (await (await conn.execute(_ASK_PROCESS)).fetchone()) or (None,)
-            prepare = answered == conn.info.backend_pid
+        try:
+            if prepare is None:
+                (answered,) = (await (await conn.execute(_ASK_PROCESS)).fetchone()) or (None,)
+                prepare = answered == conn.info.backend_pid
+        except BaseException:  # whoever waited for it may have been canceled
+            discard(conn)
+            raise
         _equip(conn, prepare)
         return conn
 
