@@ -11,6 +11,7 @@ import pytest
 
 from tests.doctor.kit import checkup, only
 from tests.faults.harness import Fleet, Stage, eventually
+from tests.faults.pgbouncer import PgBouncer, find_pgbouncer
 from tests.faults.pooler import Pooler
 from tests.faults.programs.jobs import define_jobs
 from windlass import Status, StoreError, Windlass
@@ -18,16 +19,22 @@ from windlass.domain.checkup import Severity
 
 RUNS = 300
 
+AnyPooler = Pooler | PgBouncer
 
-@pytest.fixture
-def pooler(postgres_stage: Stage) -> Iterator[Pooler]:
+
+KINDS: list[type[AnyPooler]] = [Pooler] if find_pgbouncer() is None else [Pooler, PgBouncer]
+"""One of our own, which is everywhere; and the one that people use, where it is installed."""
+
+
+@pytest.fixture(params=KINDS, ids=[kind.__name__ for kind in KINDS])
+def pooler(request: pytest.FixtureRequest, postgres_stage: Stage) -> Iterator[AnyPooler]:
     """A pooler in front of the stage's database."""
-    with Pooler(postgres_stage.url) as made:
+    with request.param(postgres_stage.url) as made:
         yield made
 
 
 @pytest.fixture
-def app(pooler: Pooler) -> Iterator[Windlass]:
+def app(pooler: AnyPooler) -> Iterator[Windlass]:
     """An application that knows no other way."""
     made = Windlass(pooler.url)
     yield made
@@ -35,7 +42,7 @@ def app(pooler: Pooler) -> Iterator[Windlass]:
 
 
 def test_workers_clients_and_schedules_work_through_a_pooler(
-    postgres_stage: Stage, fleet: Fleet, pooler: Pooler
+    postgres_stage: Stage, fleet: Fleet, pooler: AnyPooler
 ) -> None:
     stage = postgres_stage
     through = Windlass(pooler.url)
@@ -61,7 +68,7 @@ def test_workers_clients_and_schedules_work_through_a_pooler(
     slots = Counter(row["slot"] for row in stage.rows("runs") if row["schedule"] is not None)
     assert set(slots.values()) == {1}
     assert schedule.fired == 0
-    assert pooler.transactions > RUNS
+    assert not isinstance(pooler, Pooler) or pooler.transactions > RUNS
 
 
 def test_a_transaction_of_the_application_holds_through_a_pooler(app: Windlass) -> None:
@@ -79,7 +86,7 @@ def test_a_transaction_of_the_application_holds_through_a_pooler(app: Windlass) 
 async def greet() -> None: ...
 
 
-def test_the_pooler_is_one_that_breaks_prepared_statements(pooler: Pooler) -> None:
+def test_the_pooler_is_one_that_breaks_prepared_statements(pooler: AnyPooler) -> None:
     """The control: what works elsewhere here would not, had it to prepare."""
     apps = [Windlass(f"{pooler.url}?prepare=on") for _ in range(3)]
     looks: list[Callable[[], object]] = [look for app in apps for look in (app.list, app.workers)]
@@ -110,7 +117,7 @@ def test_statements_are_prepared_where_there_is_no_pooler(
 # -- the doctor ----------------------------------------------------------------------------------
 
 
-def test_the_doctor_sees_the_pooler(pooler: Pooler) -> None:
+def test_the_doctor_sees_the_pooler(pooler: AnyPooler) -> None:
     report = checkup(pooler.url)
 
     assert only(report, "pooler").severity is Severity.NOTE
@@ -120,20 +127,24 @@ def test_the_doctor_sees_the_pooler(pooler: Pooler) -> None:
     assert "LISTEN does not work through the pooler" in only(report, "wake-ups").text
 
 
-def test_the_doctor_doubts_what_the_url_insists_on(pooler: Pooler) -> None:
+def test_the_doctor_doubts_what_the_url_insists_on(pooler: AnyPooler) -> None:
     found = only(checkup(f"{pooler.url}?prepare=on"), "pooler")
 
     assert found.severity is Severity.NOTE
     assert "the URL says prepare=on" in found.text
 
 
-def test_the_doctor_hears_wake_ups_on_a_direct_way(postgres_stage: Stage, pooler: Pooler) -> None:
+def test_the_doctor_hears_wake_ups_on_a_direct_way(
+    postgres_stage: Stage, pooler: AnyPooler
+) -> None:
     report = checkup(f"{pooler.url}?listen_url={postgres_stage.url}")
 
     assert only(report, "wake-ups").severity is Severity.OK
 
 
-def test_the_doctor_finds_a_listen_url_that_is_none(postgres_stage: Stage, pooler: Pooler) -> None:
+def test_the_doctor_finds_a_listen_url_that_is_none(
+    postgres_stage: Stage, pooler: AnyPooler
+) -> None:
     report = checkup(f"{postgres_stage.url}?listen_url={pooler.url}")
 
     assert only(report, "pooler").severity is Severity.OK
