@@ -192,6 +192,19 @@ def test_inline_leaves_what_is_for_later(app: Windlass) -> None:
     assert (first.id, first.attempt, again.attempt) == (again.id, 1, 1)
 
 
+def test_inline_leaves_what_is_in_an_open_transaction(app: Windlass) -> None:
+    @app.job
+    def note(n: int) -> int:
+        return n
+
+    with inline(app), app.transaction() as tx:
+        run = note.using(connection=tx).enqueue(n=1)
+    assert app.get(run.id).status == "queued"
+    assert app.get(run.id).created_at == app.sources.now() == run.created_at
+    drain(app)
+    assert app.get(run.id).result == 1
+
+
 async def test_inline_in_async_code(app: Windlass) -> None:
     @app.job
     async def outer() -> str:

@@ -3,7 +3,8 @@
 Through the store all the same: the run is made, claimed, attempted once and recorded, and the Run
 that `enqueue` returns is the one that has ended. What its handler raises is raised by `enqueue`. A
 failed attempt is not repeated; the run stays as the store has it, scheduled for its next attempt or
-failed. Runs for later (delay, at) and those that a schedule makes wait for a drain.
+failed. Runs for later (delay, at), those that a schedule makes and those of a transaction that is
+still open (`connection`) wait for a drain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,6 +42,8 @@ class _InlineClient(Client):
     def enqueue(self, requests: Sequence[Request]) -> Sequence[Run]:
         """Enqueue, all or none, and run them in this order."""
         runs = super().enqueue(requests)
+        if _may_be_undone(requests):
+            return runs
         worker = LoneWorker(self._app)
         records = perform_anywhere(self._store, _run_each(worker, runs), worker.leave())
         return [Run(self, record) for record in records]
@@ -48,9 +51,16 @@ class _InlineClient(Client):
     async def aenqueue(self, requests: Sequence[Request]) -> Sequence[Run]:
         """As `enqueue`."""
         runs = await super().aenqueue(requests)
+        if _may_be_undone(requests):
+            return runs
         worker = LoneWorker(self._app)
         records = await aperform(self._store, _run_each(worker, runs), worker.leave())
         return [Run(self, record) for record in records]
+
+
+def _may_be_undone(requests: Sequence[Request]) -> bool:
+    """Whether they belong to a transaction of the caller's: until it commits nobody can claim."""
+    return any(request.using.connection is not None for request in requests)
 
 
 def _run_each(worker: LoneWorker, runs: Sequence[Run]) -> Procedure[Sequence[RunRecord]]:
