@@ -112,6 +112,7 @@ class Seats:
         """Start what waits, while there are seats and the lease is beyond doubt."""
         for lane in self._lanes.values():
             self._fill(lane)
+        self.step_aside()
 
     def watch(self, holdings: Sequence[Holding], looks: int = _LOOKS) -> None:
         """Give back those that find no seat: soon if none becomes free at all, else in a second."""
@@ -143,12 +144,17 @@ class Seats:
         self.alone = holding
         extra = {"run": holding.claimed.id, "job": holding.spec.name}
         log.warning("run is suspected of killing workers, and is run alone", extra=extra)
-        self._loop.call_later(self._patience, self._start_alone, holding)
+        self._loop.call_later(self._patience, self._wait_no_longer, holding)
 
     def step_aside(self) -> None:
         """Start the suspect that waits to be alone, if it is."""
         if self.alone is not None and len(self._holdings) == 1:
             self._start_alone(self.alone)
+
+    def _wait_no_longer(self, holding: Holding) -> None:
+        self._start_alone(holding)
+        if not holding.started and not holding.concluded:  # our own lease is in doubt
+            self._loop.call_later(_LOOK_AFTER, self._wait_no_longer, holding)
 
     def _start_alone(self, holding: Holding) -> None:
         if not holding.started and not holding.concluded and self._may_start():

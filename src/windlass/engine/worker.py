@@ -328,7 +328,6 @@ class Worker:
 
     def _arrived(self, runs: Sequence[Claimed]) -> None:
         taken = self._seats.take(runs)
-        self._seats.step_aside()
         if self._stopping.is_set():
             self._seats.announce_stop()
         else:
