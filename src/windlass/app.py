@@ -1,6 +1,7 @@
 """The application: where settings, store, jobs and clients are put together."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
@@ -13,6 +14,7 @@ from windlass.domain.inspection import WorkerState
 from windlass.domain.job import Executor, JobOptions, define_job
 from windlass.duration import Duration, parse_duration
 from windlass.engine.children import Isolation
+from windlass.engine.hosting import WorkerThread, hosted
 from windlass.engine.options import WorkerOptions
 from windlass.engine.sweeper import RESEND_AFTER
 from windlass.engine.worker import Worker
@@ -302,6 +304,24 @@ class Windlass:
             if spec.executor is Executor.PROCESS:
                 isolation.origin_of(spec)
         return isolation
+
+    def running(
+        self, *, wait: bool = True, services: bool = True, **changes: Unpack[WorkerChanges]
+    ) -> AbstractAsyncContextManager[Worker]:
+        """Work inside another program: `async with app.running(): ...`.
+
+        Worker and services run on this loop while the block lasts, then stop gracefully; signals
+        are left to the host. It enters when the worker is known to the store, or at once without
+        `wait`. The options are those of `worker`.
+        """
+        return hosted(self.worker(services=services, **changes), self.aclose, wait=wait)
+
+    def running_in_thread(
+        self, *, wait: bool = True, services: bool = True, **changes: Unpack[WorkerChanges]
+    ) -> WorkerThread:
+        """The same for programs without an event loop: by `with`, or by `start()` and `stop()`."""
+        make = partial(self.worker, services=services, **changes)
+        return WorkerThread(make, self.aclose, wait=wait)
 
     def migrate(self) -> tuple[int, int]:
         """Bring the store's schema up to date; returns the versions before and after."""

@@ -24,8 +24,8 @@ VERBS = [
     "aworkers", "workers",
     "aclose", "acancel", "aenqueue", "aenqueue_many", "aget", "alist", "aresult", "aretry",
     "cancel", "client", "close", "enqueue", "enqueue_many", "get", "job", "jobs", "list",
-    "migrate", "resource", "result", "retry", "schedule", "schedules", "settings", "sources",
-    "store", "transaction", "transport", "worker",
+    "migrate", "resource", "result", "retry", "running", "running_in_thread", "schedule",
+    "schedules", "settings", "sources", "store", "transaction", "transport", "worker",
 ]  # fmt: skip
 
 

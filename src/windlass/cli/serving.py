@@ -10,6 +10,7 @@ from windlass.app import Windlass
 from windlass.cli.signals import FAREWELL, Alarm, Signals
 from windlass.cli.supervisor import RECYCLED, Lifeline
 from windlass.config import Settings
+from windlass.domain.job import JobSpec
 from windlass.engine.memory import MEGABYTE, resident
 from windlass.engine.worker import Worker
 from windlass.errors import StoreUnavailable
@@ -27,10 +28,12 @@ def run(
     *,
     drain: bool,
     watch: bool,
+    adapt: Callable[[JobSpec], JobSpec] | None = None,
     lifeline: Lifeline | None = None,
     **options: Any,
 ) -> bool:
-    """Run a worker to its end; `watch`: with job files as they change.
+    """Run a worker to its end; `watch`: with job files as they change; `adapt`: with each job as
+    the surroundings need it.
 
     With a `lifeline` to a supervisor it stops when it is worn out; returns whether it is.
     """
@@ -38,6 +41,8 @@ def run(
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
             worker = app.worker(**options)
+            if adapt is not None:
+                worker.adopt([adapt(spec) for spec in app.jobs.specs()])
             if watch:
                 app.jobs.watch()
             wear = None if lifeline is None else _worn_out(worker, lifeline, worn_at)

@@ -1,0 +1,1 @@
+"""Windlass in web frameworks; each module imports its framework, and nothing else imports it."""

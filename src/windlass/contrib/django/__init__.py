@@ -1,0 +1,30 @@
+"""Windlass in a Django project.
+
+    INSTALLED_APPS = [..., "windlass.contrib.django"]
+    WINDLASS_URL = "postgresql://…"         # else as everywhere: $WINDLASS_URL, windlass.toml
+
+Jobs are in `jobs.py` of your apps, which is imported when Django starts:
+
+    from windlass.contrib.django import get_app
+
+    app = get_app()
+
+    @app.job
+    def send_invoice(order: int) -> None: ...
+
+`manage.py windlass_worker` runs them. A project that makes its own `Windlass` names it instead, by
+WINDLASS_APP = "module:name".
+"""
+
+from windlass.app import Windlass
+
+
+def get_app() -> Windlass:
+    """The project's application; the same one at each call."""
+    from django.apps import apps
+
+    from windlass.contrib.django.apps import WindlassConfig
+
+    config = apps.get_app_config(WindlassConfig.label)
+    assert isinstance(config, WindlassConfig)
+    return config.windlass
