@@ -91,6 +91,7 @@ def test_a_second_signal_ends_everything_now(folder: Path, store: str) -> None:
     with started(WORKERS, folder) as process:
         process.wait_for("handler started")
         workers = pids(process, 2)
+        os.kill(workers[0], signal.SIGSTOP)  # it can answer nothing
         process.insist(signal.SIGTERM)
 
         assert process.ends() == 128 + signal.SIGTERM

@@ -130,3 +130,28 @@ async def test_a_suspect_need_not_wait_for_ever_to_be_alone(url: str) -> None:
             assert run.status == "succeeded"
             go.set()
             await neighbour.await_end(timeout=PATIENCE)
+
+
+async def test_a_suspect_that_could_not_start_alone_starts_when_the_lease_is_sure(
+    url: str,
+) -> None:
+    doubt = True
+    async with opened(url) as app:
+
+        @app.job
+        async def suspect() -> None: ...
+
+        run = await suspect.aenqueue()
+        await crash(app, run)
+        async with working(app, drain="60s") as worker:
+            worker._pump.claiming = False
+            await within(worker.started)
+            worker._seats._may_start = lambda: not doubt
+            worker._pump.claiming = True
+            worker._pump.hunger()
+            async with asyncio.timeout(PATIENCE):
+                while worker._seats.alone is None:  # noqa: ASYNC110 - until it is claimed
+                    await asyncio.sleep(0.005)
+            doubt = False
+            await run.await_end(timeout=PATIENCE)
+    assert run.status == "succeeded"
