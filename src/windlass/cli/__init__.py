@@ -30,6 +30,7 @@ class Entry(NamedTuple):
 
 SECTIONS: dict[str, dict[str, Entry]] = {
     "Work": {
+        "init": Entry("init", "init", "Make a small project to begin with."),
         "dev": Entry("dev", "dev", "Run jobs while you write them, with hot reload."),
         "worker": Entry("worker", "worker", "Run jobs until told to stop."),
         "enqueue": Entry("enqueue", "enqueue", "Make a run of a job."),
