@@ -84,18 +84,21 @@ def endure(stage: Stage, fleet: Fleet, clock: SettableClock, jumps: tuple[int, .
     stage.await_start(*held)
     client = fleet.client(ms=20)
     await_acks(stage, 30)
-    for offset in jumps:
+    for number, offset in enumerate(jumps):
+        before = crashed(stage)
         clock.set(offset)
         await_alive(stage, clock, squad)
         await_acks(stage, 30)
         newcomer = fleet.ready_worker()
         squad.append(newcomer)
         await_work(stage, newcomer)
-        assert crashed(stage) == 0, "a clock that was set is no crash"
+        assert crashed(stage) == before, "a clock that was set is no crash"
         assert alive(stage, clock) >= {worker.pid for worker in squad}
-        squad.pop(0).terminate()
+        if offset < 0:
+            held.append(bury(stage, fleet, squad, number))
+        else:
+            squad.pop(0).terminate()
         await_alive(stage, clock, squad)
-    bury(stage, squad.pop(), fleet)
     client.kill()
     stage.witness.raise_flag("release")
     stage.quiet()
@@ -105,18 +108,20 @@ def endure(stage: Stage, fleet: Fleet, clock: SettableClock, jumps: tuple[int, .
     assert stage.app.schedules.get(schedule.id).fired == len(slots)
 
 
-def bury(stage: Stage, victim: Process, fleet: Fleet) -> None:
-    """A worker that dies after all this is found out as soon as ever."""
-    run = stage.app.enqueue("hold", {"n": HELD}, priority=10).id
-    stage.await_start(run)
-    holder = next(p for p in fleet.processes if p.pid == stage.await_start(run)[0].pid)
+def bury(stage: Stage, fleet: Fleet, squad: list[Process], number: int) -> str:
+    """A worker that dies after the clock was set back is found out as soon as ever."""
+    run = stage.app.enqueue("hold", {"n": HELD + number}, priority=10).id
+    (line,) = stage.await_start(run)
+    holder = next(process for process in squad if process.pid == line.pid)
+    squad.remove(holder)
     holder.kill()
-    fleet.worker()
+    squad.append(fleet.ready_worker())
     eventually(
         lambda: stage.said("starts", run, attempt=2),
         within=LEASE * 6,
         what="the run of a worker that died is taken over",
     )
+    return run
 
 
 def crashed(stage: Stage) -> int:
