@@ -150,8 +150,10 @@ async def test_worker_that_dies_is_logged_and_raised_at_the_end(
             while "worker ended by an error" not in caplog.text:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
 
-    with caplog.at_level(logging.ERROR), pytest.raises(SchemaMismatch):
+    with caplog.at_level(logging.ERROR), pytest.raises(SchemaMismatch) as caught:
         await host()
+    assert "worker ended by an error" in caplog.text
+    assert caught.value.__context__ is None  # the host itself ended in peace
 
 
 # -- in a thread ----------------------------------------------------------------------------------
