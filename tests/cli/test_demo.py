@@ -16,8 +16,9 @@ import pytest
 
 from tests.cli.kit import PATIENCE, command, ok, run, started
 from windlass import Windlass
-from windlass.cli.demo.acts import Act, acts
-from windlass.cli.demo.screen import Burst, burst_row, fit, glyphs
+from windlass.cli.demo.acts import acts
+from windlass.cli.demo.screen import Burst, Watering, burst_row, fit, glyphs
+from windlass.cli.demo.summary import all_good, summary
 from windlass.cli.output import width_of
 
 
@@ -124,20 +125,22 @@ def read_all(master: int) -> str:
         parts.append(part)
 
 
-@pytest.mark.usefixtures("short")
-def test_what_is_not_as_expected_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fewer() -> list[Act]:
-        found = acts()[:1]
-        found[0].attempts = 7
-        return found
+def test_what_is_not_as_expected_is_named() -> None:
+    played, watering, burst = acts()[:2], Watering(3, 3), Burst(10, 10, 1.0, over=True)
 
-    monkeypatch.setattr("windlass.cli.demo.tour.acts", fewer)
+    told = "\n".join(summary(played, watering, burst))
 
-    result = run("demo", "--once")
+    assert "not as expected: instant, slow, with progress" in told
+    assert not all_good(played, watering, burst)
+    assert "not as expected: the schedule" in "\n".join(summary([], Watering(3, 2), burst))
+    assert "not as expected: the burst" in "\n".join(summary([], watering, Burst(10, 9, 1.0)))
+    assert all_good([], watering, burst)
 
-    assert result.exit_code == 1
-    assert "not as expected: instant" in result.stdout
-    assert "✗ instant" in result.stdout
+
+def test_a_tour_that_went_wrong_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass.cli.demo.tour.run_tour", lambda *_, **__: False)
+
+    assert run("demo", "--once").exit_code == 1
 
 
 def test_signs_of_a_poor_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,7 @@ def endure(stage: Stage, fleet: Fleet, clock: SettableClock, jumps: tuple[int, .
             squad.pop(0).terminate()
         await_alive(stage, clock, squad)
     client.kill()
+    stage.app.schedules.pause("s")
     stage.witness.raise_flag("release")
     stage.quiet()
     stage.check(acked=[*stage.acked().values(), *held], slack=SLACK)
