@@ -26,6 +26,8 @@ def store(folder: Path) -> str:
     with (folder / "jobs.py").open("a") as file:
         file.write(
             "\n\n@app.job\nasync def whoami() -> int:\n    import os\n    return os.getpid()\n"
+            "\n\n@app.job\ndef frozen() -> None:\n    import ctypes\n"
+            "    print('handler started', flush=True)\n    ctypes.PyDLL(None).sleep(60)\n"
         )
     return found
 
@@ -87,11 +89,11 @@ def test_processes_that_are_told_to_end_finish_what_they_run(folder: Path, store
 
 
 def test_a_second_signal_ends_everything_now(folder: Path, store: str) -> None:
-    running = ok("enqueue", "wait_for_file", "--arg", "path=never", "--app", "jobs").strip()
+    # A call that does not let go of the interpreter: its process can answer nothing.
+    running = ok("enqueue", "frozen", "--app", "jobs").strip()
     with started(WORKERS, folder) as process:
         process.wait_for("handler started")
         workers = pids(process, 2)
-        os.kill(workers[0], signal.SIGSTOP)  # it can answer nothing
         process.insist(signal.SIGTERM)
 
         assert process.ends() == 128 + signal.SIGTERM

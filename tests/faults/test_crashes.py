@@ -104,9 +104,11 @@ def test_a_handler_that_holds_the_interpreter_is_fenced(
     run = jobs.jobs["hold_gil"].enqueue(seconds=3 * BRISK["lease"])
     (first,) = stage.await_start(run.id)
     fleet.command(**BRISK)
-    stage.quiet()
-    stage.await_line("effects", run.id, attempt=1)  # it woke up, and had its effect
+    stage.await_start(run.id, attempt=2)
+    stage.await_line("effects", run.id, attempt=1)  # it woke up, had its effect, and tells it
     eventually(lambda: "starting over" in fleet.processes[0].log(), what="it was declared dead")
+    stage.witness.raise_flag("release")
+    stage.quiet()
 
     stage.check(acked=[run.id])
     run.refresh()

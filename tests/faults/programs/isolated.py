@@ -77,10 +77,13 @@ async def stall(ctx: Context, seconds: float) -> int:
 
 
 def hold_gil(ctx: SyncContext, seconds: float) -> int:
-    """The first attempt is a call into C that does not let go of the interpreter."""
+    """The first attempt is a call into C that does not let go of the interpreter; the second one
+    holds the lease until the flag `release` is up."""
     witness.write("starts", ctx)
     if ctx.attempt == 1:
         ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
+    while ctx.attempt == 2 and not witness.flag("release"):
+        time.sleep(_LOOK)
     witness.write("effects", ctx)
     return ctx.attempt
 
