@@ -113,6 +113,11 @@ def fresh_connection() -> bool:
     return clean
 
 
+@app.job(executor="process")
+def count_apart() -> int:
+    return User.objects.count()
+
+
 @app.job
 async def wait_for_ever() -> None:
     import asyncio
@@ -142,15 +147,15 @@ def test_django_project_with_its_worker(project: Path) -> None:
     shell(
         project,
         "from django.contrib.auth.models import User\n"
-        "from orders.jobs import count_users, fresh_connection\n"
+        "from orders.jobs import count_apart, count_users, fresh_connection\n"
         "User.objects.create(username='ada'); User.objects.create(username='bob')\n"
         "count_users.enqueue(prefix='a')\n"
-        "fresh_connection.enqueue(); fresh_connection.enqueue()\n",
+        "fresh_connection.enqueue(); fresh_connection.enqueue(); count_apart.enqueue()\n",
     )
     run(project, "manage.py", "windlass_worker", "--drain", "--threads", "1")
     app = Windlass(f"sqlite:///{project}/windlass.db")
     results = [made.result for made in reversed(app.list(status="succeeded"))]
-    assert results == [1, True, True]
+    assert results == [1, True, True, 2]
     app.close()
 
     told = shell(

@@ -28,9 +28,10 @@ class Folder(msgspec.Struct, frozen=True, kw_only=True):
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Where to find a job: itself at a place, or in its application once modules are imported,
-    or in a folder of job files."""
+    or in a folder of job files. ``first`` are modules to be imported before any of that."""
 
     job: str
+    first: tuple[str, ...] = ()
     place: Place | None = None
     app: Place | None = None
     imports: tuple[str, ...] = ()

@@ -54,6 +54,7 @@ class Jobs(Mapping[str, AnyJob]):
         self._all: Mapping[str, AnyJob] = {}
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
         self._watcher: Watcher | None = None
+        self.first: tuple[str, ...] = ()  # modules that a fresh process imports before any job
         self.withdrawn: set[str] = set()  # jobs whose files had a schedule, until they were edited
 
     def __getitem__(self, name: str) -> AnyJob:

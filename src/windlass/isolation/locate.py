@@ -42,20 +42,21 @@ def check_findable(spec: JobSpec) -> None:
 
 def origin_of(app: "Windlass", spec: JobSpec) -> Origin:
     """Where a fresh process finds a job of this application. Raises UsageError."""
+    first = app.jobs.first
     if sys.platform == "win32":
         raise UsageError("There are no child processes for handlers on Windows.")
     if spec.folder is not None:
-        return Origin(job=spec.name, folder=spec.folder, app=place_of(app))
+        return Origin(job=spec.name, first=first, folder=spec.folder, app=place_of(app))
     why = _hidden(spec.handler)
     if why is None:
         handler = spec.handler
         here = Place(handler.__module__, handler.__qualname__)
         found = _at(sys.modules.get(here.module), here.name)
         if isinstance(found, Job) and found.app is app and found.name == spec.name:
-            return Origin(job=spec.name, place=here)
+            return Origin(job=spec.name, first=first, place=here)
         there = place_of(app)
         if there is not None:
-            return Origin(job=spec.name, app=there, imports=(here.module,))
+            return Origin(job=spec.name, first=first, app=there, imports=(here.module,))
         why = (
             f"neither the job nor its application is a variable of a module, such as "
             f"{here.module}.{here.name}"
@@ -89,6 +90,8 @@ class Finder:
 
     def find(self, origin: Origin) -> "tuple[JobSpec, Windlass | None]":
         """A job and its application. Raises UsageError, and whatever an import raises."""
+        for module in origin.first:
+            importlib.import_module(module)
         if origin.folder is not None:
             app = None if origin.app is None else _application(origin.app)
             return self._in_folder(origin.folder, origin.job), app

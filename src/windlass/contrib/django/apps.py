@@ -21,9 +21,10 @@ class WindlassConfig(AppConfig):
     def windlass(self) -> Windlass:
         """The application: the one that WINDLASS_APP names, else a new one for WINDLASS_URL."""
         named = getattr(settings, "WINDLASS_APP", None)
-        if named:
-            return load(named)
-        return Windlass(getattr(settings, "WINDLASS_URL", None))
+        app = load(named) if named else Windlass(getattr(settings, "WINDLASS_URL", None))
+        # Jobs import models, which a worker's child process can only after Django is set up.
+        app.jobs.first = ("windlass.contrib.django.project",)
+        return app
 
     def ready(self) -> None:
         """Import the jobs of all installed apps."""
