@@ -28,17 +28,19 @@ def test_a_worker_that_wakes_up_after_its_lease_can_record_nothing(
     """F05: stopped for three leases in the midst of handlers, it is told, and goes on working."""
     sleeper = fleet.ready_worker()
     (old,) = stage.workers(sleeper.pid)
-    zombie, patient, held = (stage.app.enqueue(job).id for job in ("zombie", "patient", "hold"))
+    names = ("zombie", "patient", "hold")
+    zombie, patient, held = (stage.app.enqueue(job).id for job in names)
     stage.await_start(zombie, patient, held)
     stop_between_writes(stage, sleeper)
     stopped = time.monotonic()
-    heir = fleet.worker()
+    # Each has a worker to itself: they are suspects now, and no fresh process can find these jobs.
+    heirs = [fleet.worker(jobs=[name]) for name in names]
     stage.await_start(zombie, patient, held, attempt=2)
     rest(max(0.0, stopped + 3 * LEASE - time.monotonic()))
 
     woken = sleeper.go_on()
 
-    # The heir still holds the runs: only the token tells the two apart.
+    # The heirs still hold the runs: only the token tells the two apart.
     stage.await_lines("tried", 1 + len(Outcome))
     tried = stage.witness.lines("tried")
     assert [line.word for line in tried if not line.word.endswith("refused")] == []
@@ -53,7 +55,8 @@ def test_a_worker_that_wakes_up_after_its_lease_can_record_nothing(
     assert [stage.app.get(run).result for run in (zombie, patient, held)] == [
         "fresh", "fresh", "held",
     ]  # fmt: skip
-    heir.kill()
+    for heir in heirs:
+        heir.kill()
     (later,) = stage.load(1)
     stage.await_line("effects", later.id)
     stage.quiet()
