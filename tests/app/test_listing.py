@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import reached, within, working
+from tests.fixtures.apps import holds, reached, within, working
 from windlass import Failure, Fatal, Retry, Run, Status, Windlass
 
 
@@ -48,7 +48,7 @@ async def zoo(app: Windlass) -> Any:
         await reached(app, runs["retrying"].id, Status.SCHEDULED)
         runs["queued"] = await idle.aenqueue()
         runs["delayed"] = await idle.using(delay="1h", tags=["vip"]).aenqueue()
-        assert worker.busy == 1
+        await holds(worker, 1)
         yield runs
         go.set()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import opened, working
+from tests.fixtures.apps import holds, opened, working
 from windlass import Context, Retry, Run, SyncContext, Windlass
 
 
@@ -103,7 +103,7 @@ async def test_whatever_is_raised_fails_the_run_alone(
                     assert run.error.type == kind
                     assert message in run.error.message
         assert await app.aresult((await tame.aenqueue()).id, timeout=10) == "fine"
-        assert worker.busy == 0
+        await holds(worker, 0)
 
 
 async def test_whatever_is_raised_is_retried_as_other_errors_are(app: Windlass) -> None:
