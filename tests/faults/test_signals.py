@@ -54,7 +54,6 @@ def test_what_takes_longer_than_the_grace_is_given_back(
     eventually(lambda: not any(alive(line.pid) for line in lines), what="nothing is left")
 
 
-@pytest.mark.parametrize("stage", ["sqlite"], indirect=True)
 def test_a_second_signal_leaves_nothing_behind(stage: Stage, fleet: Fleet, jobs: Windlass) -> None:
     run = jobs.jobs["stubborn_process"].enqueue()
     worker = fleet.command(drain=60)
@@ -69,7 +68,7 @@ def test_a_second_signal_leaves_nothing_behind(stage: Stage, fleet: Fleet, jobs:
     assert stage.rows("attempts") == []
 
 
-def test_a_signal_during_start_up_ends_it_at_once(sqlite_stage: Stage, fleet: Fleet) -> None:
+def test_a_signal_during_start_up_ends_it_at_once(stage: Stage, fleet: Fleet) -> None:
     workers = [fleet.command(*more) for more in ((), ("--processes", "2"))]
     # The interpreter is up, the application most likely not.
     for worker in workers:
@@ -77,7 +76,7 @@ def test_a_signal_during_start_up_ends_it_at_once(sqlite_stage: Stage, fleet: Fl
         worker.terminate()
 
     assert [worker.wait(within=10) for worker in workers] == [0, 0]
-    assert sqlite_stage.rows("workers") == []
+    assert stage.rows("workers") == []
 
 
 def _handles_term(pid: int) -> bool:
