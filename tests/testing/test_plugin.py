@@ -51,6 +51,28 @@ def test_start_of_pytest_imports_no_store(tmp_path: Path) -> None:
     run_pytest(tmp_path, *(f"-pno:{name}" for name in others), passed=1)
 
 
+def test_app_is_the_same_unless_a_project_has_its_own(tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(JOBS)
+    (tmp_path / "windlass.toml").write_text('[windlass]\napp = "jobs:app"\n')
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
+    )
+    (tmp_path / "test_ours.py").write_text(
+        "def test_ours(app, windlass_app):\n"
+        "    assert app is windlass_app\n"
+        "    assert 'double' in app.jobs\n"
+    )
+    web = tmp_path / "web"
+    web.mkdir()
+    (web / "conftest.py").write_text(
+        "import pytest\n\n\n@pytest.fixture\ndef app():\n    return 'a web server'\n"
+    )
+    (web / "test_theirs.py").write_text(
+        "def test_theirs(app, windlass_app):\n    assert app == 'a web server'\n"
+    )
+    run_pytest(tmp_path, passed=2)
+
+
 def test_coroutine_tests_keep_their_loops(tmp_path: Path) -> None:
     """Under pytest-asyncio and under anyio, beside tests without a loop."""
     (tmp_path / "jobs.py").write_text(JOBS)

@@ -1,4 +1,4 @@
-"""The pytest plugin: `windlass_app` and `windlass_clock`.
+"""The pytest plugin: `windlass_app`, which is also called `app`, and `windlass_clock`.
 
 pytest imports this in every project where Windlass is installed, so nothing of Windlass is
 imported until a fixture is asked for. The fixtures are plain ones: they start no event loop and
@@ -7,6 +7,7 @@ set none, and serve tests with and without one alike.
     windlass_app     the application that `windlass_app` in pytest's ini file (or --windlass-app)
                      names as module:name, else `app` of windlass.toml or $WINDLASS_APP, else a new
                      one without jobs; on an empty store and a virtual clock
+    app              the same; a fixture `app` of a project's own counts more
     windlass_clock   its clock
 
     @pytest.mark.windlass(start="2030-03-30T12:00Z", max_attempts=1)      what one test needs
@@ -78,6 +79,12 @@ def windlass_app(
     app = load(named, config.rootpath)
     with scratch(*(_windlass_template or ())) as url, moved(app, url, **options) as found:
         yield found
+
+
+@pytest.fixture(name="app")
+def _app(windlass_app: "Windlass") -> "Windlass":
+    """The same as `windlass_app`; define a fixture of this name, and yours is taken."""
+    return windlass_app
 
 
 @pytest.fixture
