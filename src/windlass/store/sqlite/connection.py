@@ -24,6 +24,7 @@ from windlass.errors import SchemaMismatch, StoreError
 from windlass.sources import Sources
 from windlass.store.sqlite import faults, migrate
 from windlass.store.sqlite.files import prepare_file
+from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.transaction import Row, StoreClock, Transaction, queries
 from windlass.store.transactions import Parameters, ended_by_itself, forked
 
@@ -58,7 +59,7 @@ class Connection:
 
     def write(self, body: Callable[[Transaction], T]) -> T:
         """Run one write transaction."""
-        with self._lock:
+        with self._lock, gate:
             self.begin()
             try:
                 result = body(self.transaction())
@@ -69,19 +70,19 @@ class Connection:
 
     def read(self, body: Callable[[Transaction], T]) -> T:
         """Run reads on one snapshot, which is let go before this returns."""
-        with self._lock:
+        with self._lock, gate:
             connection = self._handle()
             return self._patiently(lambda: self._read_once(connection, body))
 
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; return the versions before and after."""
-        with self._lock:
+        with self._lock, gate:
             connection = self._connected()
             return self._patiently(lambda: migrate.migrate(connection, self._clock.now()))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        with self._lock:
+        with self._lock, gate:
             self._drop()
 
     # The parts of a write, for the writer thread, which puts several calls into one.

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from windlass.errors import StoreUnavailable
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.faults import FATAL
+from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.operations import SqliteCall
 
 T = TypeVar("T")
@@ -94,7 +95,9 @@ class Writer:
                     closing = True
                 else:
                     waiting.append(item)
-            _settle(self._run_group(waiting))
+            with gate:
+                answers = self._run_group(waiting)
+            _settle(answers)
 
     def _run_group(self, waiting: deque[_Item]) -> Sequence[_Answer]:
         """Run a group from the head of what waits, commit it, return the answers."""
