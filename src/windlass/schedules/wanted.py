@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import msgspec
 
 from windlass.client import Request, Using
-from windlass.domain.catchup import CatchUp
 from windlass.domain.job import check_text
-from windlass.domain.rules import Moment
 from windlass.domain.schedule import Every, Schedule, Timing, define_schedule, parse_overlap
 from windlass.domain.timetable import (
     NewSchedule,
@@ -19,25 +17,14 @@ from windlass.domain.timetable import (
     ScheduleOptions,
     ScheduleRow,
 )
-from windlass.duration import Duration
 from windlass.errors import BadOption
 
 LONGEST_KEY = 200
 
 
-class ScheduleTerms(TypedDict, total=False):
-    """What a schedule may say: exactly one of `once`, `interval` and `cron`, and the rest."""
+class ScheduleTerms(Timing, total=False):
+    """What a schedule may say: when it runs, and what happens while an earlier run is live."""
 
-    once: Moment | None
-    interval: Duration | None
-    cron: str | None
-    timezone: str | None
-    anchor: Moment | None
-    start: Moment | None
-    end: Moment | None
-    max_runs: int | None
-    spread: Duration | None
-    catch_up: str | CatchUp | None
     overlap: str | Overlap
 
 
