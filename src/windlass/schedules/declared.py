@@ -14,6 +14,7 @@ the others are stored. One whose last slot has passed is not made anew.
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import Request
@@ -120,9 +121,7 @@ class Declarations:
 
     def prune(self) -> Flow[Sequence[ScheduleRow]]:
         """Delete the schedules that have left the code."""
-        declared = self._all()
-        stored = yield from self._stored()
-        left = [row for key, row in stored.items() if key not in declared]
+        left = yield from self.left()
         for row in left:
             yield self._app.store.schedules.delete(row.ref)
         return left
@@ -158,10 +157,11 @@ class Declarations:
         report: SyncReport,
     ) -> Flow[None]:
         new: list[NewSchedule] = []
+        now = (yield self._app.store.schedules.due(0)).now
         for key, one in declared.items():
             row = stored.pop(key, None)
             try:
-                made = yield from self._new(one, row)
+                made = yield from self._new(one, row, now)
             except UsageError as error:
                 report.failed[key] = error
                 continue
@@ -176,7 +176,9 @@ class Declarations:
                 }.get(answer.what, report.unchanged)
                 kept.append(item.key or item.id)
 
-    def _new(self, one: Declared, row: ScheduleRow | None) -> Flow[NewSchedule | None]:
+    def _new(
+        self, one: Declared, row: ScheduleRow | None, now: datetime
+    ) -> Flow[NewSchedule | None]:
         request = one.request
         if request is None:
             request = yield from self._requester.asked(one.job, one.input)
@@ -184,7 +186,6 @@ class Declarations:
         if row is None:  # perhaps somebody made one of this key at run time: it is ours now
             ref = ScheduleRef(tenant=self._tenant, key=one.key)
             row = yield self._app.store.schedules.get(ref)
-        now = (yield self._app.store.schedules.due(0)).now
         schedule = wanted.define(now, row)
         if row is None and schedule.next_slot(now) is None:
             log.info("schedule is over, not made", extra={"schedule": one.key})
