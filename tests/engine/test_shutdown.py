@@ -7,7 +7,15 @@ import threading
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, opened, take_ahead, within, working
+from tests.fixtures.apps import (
+    PATIENCE,
+    at_rest,
+    opened,
+    take_ahead,
+    told_of_work,
+    within,
+    working,
+)
 from windlass import AttemptOutcome, Context, EventType, SyncContext, Windlass
 
 
@@ -176,14 +184,26 @@ async def test_what_has_not_started_is_given_back_at_once(app: Windlass) -> None
 
 
 async def test_nothing_is_claimed_after_stop(app: Windlass) -> None:
+    """Not even by a worker that has free seats, still drains, and is told that there is work."""
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def hold() -> None:
+        started.set()
+        await go.wait()
+
     @app.job
     async def work() -> None: ...
 
-    async with working(app) as worker:
-        first = await work.aenqueue()
-        await app.aresult(first.id, timeout=10)
+    async with working(app, drain=PATIENCE * 2) as worker:
+        await hold.aenqueue()
+        await within(started)
+        await at_rest(worker)  # a claim that is on its way is not one after the stop
         worker.stop()
         late = await app.aenqueue_many(work.request() for _ in range(10))
+        told_of_work(worker)
+        await at_rest(worker)
+        go.set()
     assert {run.refresh().attempt for run in late} == {0}
 
 
