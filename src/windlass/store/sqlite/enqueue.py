@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple
 
 import apsw
 
 from windlass.codec import canonical_hash
-from windlass.domain.event import EventType
 from windlass.domain.run import Enqueued, NewRun
 from windlass.domain.states import Status
 from windlass.errors import BadArguments, KeyConflict
@@ -22,8 +20,6 @@ from windlass.store.sqlite.values import (
     to_json_or_none,
     to_micros,
 )
-
-_DELAYED = '{"why":"delay"}'
 
 
 def enqueue(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
@@ -72,92 +68,88 @@ def _insert_unknown(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueue
     return answers
 
 
-class Slot(NamedTuple):
-    """A schedule and one instant of it."""
-
-    schedule: bytes
-    slot: int
-
-
 class Batch:
-    """The rows of new runs, written table by table."""
+    """New runs: their rows are bound once, and copied by SQLite to where else they belong."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
-        self._now = tx.now
-        self._created_at = from_micros(tx.now)
+        self._times = Times(tx.now)
         self._runs: list[Row] = []
-        self._ready: list[Row] = []
-        self._timers: list[Row] = []
-        self._events: list[Row] = []
         self._tags: list[Row] = []
-        self._fired: list[Row] = []
-        self._live: list[Row] = []
+        self._delayed = False
 
-    def add(self, run: NewRun, made_by: Slot | None = None) -> Enqueued:
-        """Take a run into the batch and answer for it; ``made_by``: the slot whose run it is."""
-        now = self._now
+    def add(self, run: NewRun) -> Enqueued:
+        """Take a run into the batch and answer for it."""
+        times = self._times
         blob = new_blob(run.id, run.job)
-        due = self._due(run)
-        expires_at = self._expires_at(run)
-        scheduled_for = due
-        if made_by is not None:
-            scheduled_for = made_by.slot if run.at is None else to_micros(run.at)
-        record = (
-            run.tenant, blob, run.job, run.job_version, run.queue, run.priority,
-            raw_text(run.input), to_json_or_none(run.options), run.key,
-            to_json(run.tags) if run.tags else None, run.trace, now, scheduled_for, expires_at,
-        )  # fmt: skip
-        delayed = due > now
-        data = _DELAYED if delayed else None
-        if made_by is None:
-            self._runs.append(record)
-        else:
-            data = self._fire(record, made_by, delayed=delayed)
-        place = (run.tenant, blob, run.job, run.queue, -run.priority, due, expires_at)
-        (self._timers if delayed else self._ready).append(place)
-        self._events.append((run.tenant, blob, 1, EventType.ENQUEUED, now, 0, data))
-        for tag in dict.fromkeys(run.tags):
-            self._tags.append((run.tenant, tag, blob))
+        due = times.due(run)
+        self._runs.append(record_of(run, blob, times.now, due, times.expires_at(run)))
+        if run.tags:
+            self._tags += tags_of(run, blob)
+        if due > times.now:
+            self._delayed = True
+        return times.answer(run, due)
+
+    def write(self) -> None:
+        """Write the rows."""
+        if not self._runs:
+            return
+        new = self._tx.insert_many("enqueue_run", self._runs)
+        self._tx.execute("enqueue_ready", new)
+        if self._delayed:
+            self._tx.execute("enqueue_timers", new)
+        self._tx.execute("enqueue_events", new)
+        if self._tags:
+            self._tx.execute_many("enqueue_tag", self._tags)
+
+
+class Times:
+    """When the runs of one transaction are due and expire."""
+
+    __slots__ = ("_instant", "now")
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+        self._instant = from_micros(now)
+
+    def due(self, run: NewRun) -> int:
+        """When it may start: now, or later."""
+        if run.at is not None:
+            return max(self.now, to_micros(run.at))
+        return self.now if run.delay is None else self.now + micros_of(run.delay)
+
+    def expires_at(self, run: NewRun) -> int | None:
+        """When it is no longer worth starting."""
+        if run.expires_in is not None:
+            return self.now + micros_of(run.expires_in)
+        return None if run.expires_at is None else to_micros(run.expires_at)
+
+    def answer(self, run: NewRun, due: int) -> Enqueued:
+        """What its caller is told of a run that was made."""
+        delayed = due > self.now
         return Enqueued(
             id=run.id,
             created=True,
             status=Status.SCHEDULED if delayed else Status.QUEUED,
-            created_at=self._created_at,
-            scheduled_for=from_micros(due) if delayed else self._created_at,
+            created_at=self._instant,
+            scheduled_for=from_micros(due) if delayed else self._instant,
         )
 
-    def _fire(self, record: Row, made_by: Slot, *, delayed: bool) -> str:
-        """Take in what is known of the run of a slot; return the data of its event."""
-        schedule, slot = made_by
-        self._fired.append((*record, schedule, slot))
-        self._live.append((record[0], schedule, slot, record[1]))
-        why = {"why": "delay"} if delayed else {}
-        return to_json({**why, "schedule": to_id(schedule), "slot": from_micros(slot)})
 
-    def write(self) -> None:
-        """Write the rows."""
-        for name, rows in (
-            ("enqueue_run", self._runs),
-            ("enqueue_ready", self._ready),
-            ("enqueue_timer", self._timers),
-            ("insert_event", self._events),
-            ("enqueue_tag", self._tags),
-            ("fire_run", self._fired),
-            ("add_live", self._live),
-        ):
-            if rows:
-                self._tx.execute_many(name, rows)
+def record_of(
+    run: NewRun, blob: bytes, now: int, scheduled_for: int, expires_at: int | None
+) -> Row:
+    """The columns of enqueue_run and the first of fire_run."""
+    return (
+        run.tenant, blob, run.job, run.job_version, run.queue, run.priority,
+        raw_text(run.input), to_json_or_none(run.options), run.key,
+        to_json(run.tags) if run.tags else None, run.trace, now, scheduled_for, expires_at,
+    )  # fmt: skip
 
-    def _due(self, run: NewRun) -> int:
-        if run.at is not None:
-            return max(self._now, to_micros(run.at))
-        return self._now if run.delay is None else self._now + micros_of(run.delay)
 
-    def _expires_at(self, run: NewRun) -> int | None:
-        if run.expires_in is not None:
-            return self._now + micros_of(run.expires_in)
-        return None if run.expires_at is None else to_micros(run.expires_at)
+def tags_of(run: NewRun, blob: bytes) -> list[Row]:
+    """The rows of enqueue_tag."""
+    return [(run.tenant, tag, blob) for tag in dict.fromkeys(run.tags)]
 
 
 class _Known:

@@ -102,25 +102,24 @@ def _read_leases(tx: Transaction, names: Sequence[_Name]) -> tuple[list[Row], bo
 def _succeed(tx: Transaction, tenant: str, ends: Sequence[_Success], *, as_range: bool) -> None:
     """Record successes; ``as_range``: no other lease lies between the first and the last."""
     now = tx.now
-    tx.execute_many(
-        "succeed_run",
-        [
-            (None if end.result is None else raw_text(end.result), row[5], row[6], row[7], row[8],
-             row[9] + 1, row[12], now, tenant, row[1])
-            for end, row in ends
-        ],
-    )  # fmt: skip
     blobs = [row[1] for _, row in ends]
     if as_range:
         first, last = min(blobs), max(blobs)
+        tx.execute("succeed_runs_range", (now, tenant, first, last))
         tx.execute("succeed_attempts_range", (now, tenant, first, last))
         tx.execute("succeed_events_range", (now, tenant, first, last))
         tx.execute("delete_leases_range", (tenant, first, last))
     else:
         ids = hex_list(blobs)
+        tx.execute("succeed_runs", (now, tenant, ids))
         tx.execute("succeed_attempts", (now, ids, tenant))
         tx.execute("succeed_events", (now, ids, tenant))
         tx.execute("delete_leases", (tenant, ids))
+    results = [
+        (raw_text(end.result), tenant, row[1]) for end, row in ends if end.result is not None
+    ]
+    if results:
+        tx.execute_many("put_result", results)
 
 
 def _decide(moves: Moves, lease: Lease, end: Finish, now: int) -> None:

@@ -22,8 +22,8 @@ from windlass.domain.timetable import (
     SlotOutcome,
 )
 from windlass.store.sqlite.control import cancel
-from windlass.store.sqlite.enqueue import Batch, Slot
 from windlass.store.sqlite.schedules import Kept
+from windlass.store.sqlite.slots import Slot, SlotRuns
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     blob_or_none,
@@ -91,12 +91,12 @@ def release_waiting(tx: Transaction, limit: int) -> ReleaseReply:
     """Give the oldest waiting slot of each schedule without a live run its run."""
     names = tx.fetch("free_schedules", (limit,))
     _prune(tx, [(*name, _ALL) for name in names])
-    batch = Batch(tx)
+    runs = SlotRuns(tx)
     slots, fired = [], []
     for tenant, schedule in names:
         for slot, pending in tx.fetch("first_waiting", (tenant, schedule)):
             run = _new_run(pending)
-            answer = batch.add(run, Slot(schedule, slot))
+            answer = runs.add(run, Slot(schedule, slot))
             outcome = SlotOutcome.FIRED
             blob = new_blob(run.id, run.job)
             slots.append((tenant, schedule, slot, outcome, blob, tx.now, None))
@@ -111,7 +111,7 @@ def release_waiting(tx: Transaction, limit: int) -> ReleaseReply:
             )
     tx.execute_many("put_slot", slots)
     tx.execute_many("count_fired", names)
-    batch.write()
+    runs.write()
     return ReleaseReply(now=from_micros(tx.now), fired=tuple(fired), more=len(names) >= limit)
 
 
@@ -202,7 +202,7 @@ class _Pages:
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
-        self._runs = Batch(tx)
+        self._runs = SlotRuns(tx)
         self._slots: list[Row] = []
         self._missed: list[Row] = []
         self._schedules: list[Row] = []

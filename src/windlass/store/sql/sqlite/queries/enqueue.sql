@@ -9,14 +9,23 @@ values (:tenant, :id, :job, :job_version, :queue, :priority, :input, :options, :
         :trace, :created_at, :scheduled_for, :expires_at)
 
 -- name: enqueue_ready
+-- What else a new run needs is copied from its row: the new rows are a stretch of rowids.
 insert into ready (tenant, id, job, queue, rank, ready_at,
                    attempt, failures, crash_count, token, seq, expires_at)
-values (:tenant, :id, :job, :queue, :rank, :ready_at, 0, 0, 0, 0, 1, :expires_at)
+select tenant, id, job, queue, -priority, created_at, 0, 0, 0, 0, 1, expires_at
+  from runs where rowid between :first and :last and scheduled_for <= created_at
 
--- name: enqueue_timer
+-- name: enqueue_timers
 insert into timers (tenant, id, job, queue, rank, due_at, why,
                     attempt, failures, crash_count, token, seq, expires_at)
-values (:tenant, :id, :job, :queue, :rank, :due_at, 'delay', 0, 0, 0, 0, 1, :expires_at)
+select tenant, id, job, queue, -priority, scheduled_for, 'delay', 0, 0, 0, 0, 1, expires_at
+  from runs where rowid between :first and :last and scheduled_for > created_at
+
+-- name: enqueue_events
+insert into events (tenant, subject, seq, type, at, attempt, data)
+select tenant, id, 1, 'run.enqueued', created_at, 0,
+       case when scheduled_for > created_at then '{"why":"delay"}' end
+  from runs where rowid between :first and :last
 
 -- name: enqueue_tag
 insert into run_tags (tenant, tag, id) values (:tenant, :tag, :id)

@@ -30,8 +30,17 @@ values (:tenant, :id, :job, :queue, :status, :failure, :error_type, :fingerprint
 select started_at from attempts where tenant = :tenant and run = :id
  order by attempt desc limit 1
 
--- name: succeed_attempts
+-- name: succeed_runs
 -- What succeeded, by the leases themselves: one statement for all, rows copied within SQLite.
+update runs
+   set status = 'succeeded', attempt = l.attempt, failures = l.failures,
+       crash_count = l.crash_count, token = l.token, seq = l.seq + 1,
+       started_at = l.started_at, finished_at = :now
+  from leases l
+ where runs.tenant = :tenant and runs.id in (select unhex(value) from json_each(:ids))
+   and l.tenant = runs.tenant and l.id = runs.id
+
+-- name: succeed_attempts
 insert into attempts (tenant, run, attempt, token, worker, outcome, started_at, finished_at)
 select l.tenant, l.id, l.attempt, l.token, l.worker, 'succeeded', l.started_at, :now
   from json_each(:ids) i cross join leases l on l.tenant = :tenant and l.id = unhex(i.value)
@@ -45,9 +54,22 @@ select l.tenant, l.id, l.seq + 1, 'run.succeeded', :now, l.attempt
 delete from leases
  where tenant = :tenant and id in (select unhex(value) from json_each(:ids))
 
--- name: succeed_attempts_range
+-- name: put_result
+update runs set result = :result where tenant = :tenant and id = :id
+
+-- name: succeed_runs_range
 -- The same where all leases from the first to the last succeeded, as after a claim whose runs
 -- were quick: a scan instead of a lookup each.
+update runs
+   set status = 'succeeded', attempt = l.attempt, failures = l.failures,
+       crash_count = l.crash_count, token = l.token, seq = l.seq + 1,
+       started_at = l.started_at, finished_at = :now
+  from leases l
+ where runs.tenant = :tenant
+   and runs.id in (select id from leases where tenant = :tenant and id between :first and :last)
+   and l.tenant = runs.tenant and l.id = runs.id
+
+-- name: succeed_attempts_range
 insert into attempts (tenant, run, attempt, token, worker, outcome, started_at, finished_at)
 select tenant, id, attempt, token, worker, 'succeeded', started_at, :now
   from leases where tenant = :tenant and id between :first and :last
