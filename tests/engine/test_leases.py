@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, opened, reached, reap, stopped, within, working
+from tests.fixtures.apps import (
+    PATIENCE,
+    at_rest,
+    opened,
+    reached,
+    reap,
+    stopped,
+    told_of_work,
+    within,
+    working,
+)
 from windlass import (
     AttemptOutcome,
     Context,
@@ -24,6 +34,7 @@ from windlass import (
 )
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Finish, Want
+from windlass.sources import Sources
 from windlass.store.interface import Call
 
 
@@ -259,10 +270,12 @@ def moody(app: Windlass) -> Moody:
 class Serving:
     """A worker on a moody store."""
 
-    def __init__(self, app: Windlass, moody: Any, **options: Any) -> None:
+    def __init__(
+        self, app: Windlass, moody: Any, *, sources: Sources | None = None, **options: Any
+    ) -> None:
         given = {"renew": 0.05, "sweep": 0.05, "poll": 0.05} | options
         specs = [job.spec for job in app.jobs.values()]
-        self.worker = Worker(moody, specs, WorkerOptions(**given), sources=app.sources)
+        self.worker = Worker(moody, specs, WorkerOptions(**given), sources=sources or app.sources)
 
     async def __aenter__(self) -> Worker:
         self.task = asyncio.create_task(self.worker.run())
@@ -395,15 +408,19 @@ async def test_who_cannot_renew_starts_nothing_new(app: Windlass, moody: Moody) 
         return n
 
     first = await work.aenqueue(1)
-    async with Serving(app, moody, lease=1.0, concurrency=5) as worker:
+    # A clock of the worker's own: in the store its lease is long, and nobody reaps it.
+    sources = Sources.manual()
+    async with Serving(app, moody, sources=sources, lease=90.0, concurrency=5) as worker:
         await within(started)
         moody.renewals = StoreUnavailable("cut off")
+        sources.clock.advance(60.0)
         renewal: Any = worker._renewal
-        while renewal.safe:  # noqa: ASYNC110 - it is a matter of time alone
-            await asyncio.sleep(0.01)
+        assert not renewal.safe
+        await at_rest(worker)  # a claim that was on its way
         moody.cycles.clear()
         second = await work.aenqueue(2)
-        await app.store.anotify()
+        told_of_work(worker)
+        await at_rest(worker)
         go.set()
         assert await app.aresult(first.id, timeout=10) == 1  # what runs may end and be recorded
         assert order == [1]
