@@ -156,7 +156,6 @@ async def test_thread_is_recorded_fenced_and_keeps_its_seat(app: Windlass) -> No
 
     @app.job(timeout="50ms", max_attempts=1)
     def slow(ctx: SyncContext) -> str:
-        assert not ctx.canceled
         go.wait(PATIENCE)
         seen.append(ctx.canceled)
         try:

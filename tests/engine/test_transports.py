@@ -148,7 +148,7 @@ async def test_a_run_of_a_dead_worker_is_published_again(app: Windlass) -> None:
     assert claimed.id == run.id
 
     # A server that has just started reaps nothing for two thirds of a lease.
-    async with working(app, lease=1.0, resend_after=RESEND_AFTER):
+    async with working(app, lease=3.0, resend_after=RESEND_AFTER):
         assert await app.aresult(run.id, timeout=PATIENCE) == 2
 
     found = await app.aget(run.id)
@@ -160,9 +160,10 @@ async def claim_and_die(app: Windlass) -> Claimed:
     jobs = tuple(app.jobs)
     ghost = WorkerInfo(id="ghost", host="box", pid=1, version="1", queues=None, jobs=jobs, seats=1)
     operations = app.store.operations
-    await app.store.arun(operations.register(ghost, 0.3))
+    await app.store.arun(operations.register(ghost, 30))
     reply = await app.store.arun(operations.cycle("ghost", 1, [], Want(limit=1, jobs=jobs)))
     (claimed,) = reply.claimed
+    await app.store.arun(operations.register(ghost, 0))
     return claimed
 
 
