@@ -114,8 +114,10 @@ def test_two_signals_in_one_moment_are_one(folder: Path, store: str, flag: Path)
     running = enqueue("wait_for_file", "--arg", f"path={flag}")
     with started(WORKER, folder) as process:
         process.wait_for(HANDLER)
+        process.send(signal.SIGSTOP)  # both are there when it goes on
         process.send(signal.SIGINT)
         process.send(signal.SIGTERM)
+        process.send(signal.SIGCONT)
         process.wait_for("worker stopping")
         flag.touch()
 
@@ -237,12 +239,13 @@ def test_a_worker_that_cannot_start_says_why(
 def test_a_worker_on_a_store_without_a_schema_says_what_to_do(
     folder: Path, pg_cluster: Cluster
 ) -> None:
-    write_jobs(folder, create_database(pg_cluster.dsn, "wl_no_schema"))
+    name = f"wl_bare_{os.urandom(4).hex()}"
+    write_jobs(folder, create_database(pg_cluster.dsn, name))
     try:
         with started(WORKER, folder) as process:
             assert process.ends() == 5
     finally:
-        drop_database(pg_cluster.dsn, "wl_no_schema")
+        drop_database(pg_cluster.dsn, name)
 
     assert process.output == (
         f"windlass: {SchemaMismatch(None, load_migrations('postgres')[-1].version)}"
