@@ -9,22 +9,14 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import Cluster
-from tests.fixtures.apps import PATIENCE, opened, reached, within
+from tests.fixtures.apps import PATIENCE, reached, within
 from tests.fixtures.postgres import create_database, drop_database
 from windlass import SchemaMismatch, Status, UsageError, Windlass
 from windlass.contrib.starlette import Lifespan, lifespan
-
-
-@pytest.fixture
-async def on_file(tmp_path: Path) -> AsyncIterator[Windlass]:
-    """An application on a file alone, for what no store has a part in."""
-    async with opened(f"sqlite:///{tmp_path}/windlass.db") as found:
-        yield found
 
 
 async def test_worker_and_services_run_while_the_block_lasts(app: Windlass) -> None:
@@ -73,14 +65,14 @@ async def test_what_does_not_end_in_time_is_given_back(app: Windlass) -> None:
     assert (run.status, run.failures, run.crash_count) == ("queued", 0, 0)
 
 
-async def test_error_in_the_block_stops_the_worker_and_goes_on(on_file: Windlass) -> None:
-    @on_file.job
+async def test_error_in_the_block_stops_the_worker_and_goes_on(app: Windlass) -> None:
+    @app.job
     async def handler() -> None: ...
 
     with pytest.raises(LookupError):
-        async with on_file.running():
+        async with app.running():
             raise LookupError
-    assert await on_file.aworkers() == []
+    assert await app.aworkers() == []
 
 
 async def test_host_that_is_canceled_drains(app: Windlass) -> None:
@@ -106,12 +98,12 @@ async def test_host_that_is_canceled_drains(app: Windlass) -> None:
     assert (await run.arefresh()).result == "finished"
 
 
-async def test_signals_are_the_hosts(on_file: Windlass) -> None:
-    @on_file.job
+async def test_signals_are_the_hosts(app: Windlass) -> None:
+    @app.job
     async def handler() -> None: ...
 
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    async with on_file.running():
+    async with app.running():
         during = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     assert during == before
 
@@ -194,20 +186,20 @@ def test_thread_drains_when_it_is_stopped(app: Windlass) -> None:
     assert app.get(run.id).result == "finished"
 
 
-def test_thread_is_started_once(on_file: Windlass) -> None:
-    @on_file.job
+def test_thread_is_started_once(app: Windlass) -> None:
+    @app.job
     def handler() -> None: ...
 
-    with on_file.running_in_thread() as thread, pytest.raises(UsageError):
+    with app.running_in_thread() as thread, pytest.raises(UsageError):
         thread.start()
-    on_file.running_in_thread().stop()  # one that was never started
+    app.running_in_thread().stop()  # one that was never started
 
 
-def test_forked_child_does_not_stop_its_parents_thread(on_file: Windlass) -> None:
-    @on_file.job
+def test_forked_child_does_not_stop_its_parents_thread(app: Windlass) -> None:
+    @app.job
     def handler() -> None: ...
 
-    with on_file.running_in_thread(wait=False) as thread:
+    with app.running_in_thread(wait=False) as thread:
         thread._pid = -1  # as a forked child sees it
         thread.stop()
         thread._pid = os.getpid()
