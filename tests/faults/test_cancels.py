@@ -46,7 +46,8 @@ def test_cancel_and_success_race_and_both_sides_are_told_the_same(
 ) -> None:
     """200 times, from another process than the one that runs them."""
     fleet.ready_command()
-    runs = jobs.enqueue_many(jobs.jobs["good"].request(n=n, ms=n % 10) for n in range(200))
+    # Slow enough that some are left when we have seen the first effect.
+    runs = jobs.enqueue_many(jobs.jobs["good"].request(n=n, ms=40 + n % 10) for n in range(200))
     stage.await_lines("effects", 1)
     told = {run.id: _cancel(run) for run in reversed(runs)}  # they meet half way
     stage.quiet()
