@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, opened, reached, within, working
+from tests.fixtures.apps import PATIENCE, Bell, opened, reached, within, working
 from windlass import (
     AttemptOutcome,
     Cancel,
@@ -73,9 +73,12 @@ async def test_cancel_need_not_wait_for_the_heartbeat(app: Windlass, url: str) -
     assert run.status == "canceled"
 
 
-async def test_cancel_whose_hint_was_left_out_need_not_wait_either(app: Windlass) -> None:
+async def test_cancel_whose_hint_was_left_out_need_not_wait_either(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Hints close together become one: a worker that was woken looks a second time."""
-    started = asyncio.Event()
+    started, bell = asyncio.Event(), Bell()
+    monkeypatch.setattr(app.store, "listen", bell.listen)
 
     @app.job
     async def long() -> None:
@@ -95,7 +98,7 @@ async def test_cancel_whose_hint_was_left_out_need_not_wait_either(app: Windlass
             answered(reply)
 
         renewal._answered = cancel
-        await app.store.anotify()
+        bell.ring()
         await run.await_end(timeout=PATIENCE)
     assert run.status == "canceled"
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.fixtures.apps import (
     PATIENCE,
+    Bell,
     at_rest,
     opened,
     reached,
@@ -36,21 +37,6 @@ from windlass.domain.outcome import Outcome
 from windlass.domain.run import Finish, Want
 from windlass.sources import Sources
 from windlass.store.interface import Call
-
-
-class Deaf:
-    """Wake-ups that are all lost."""
-
-    async def wait(self, timeout: float) -> bool:
-        await asyncio.sleep(timeout)
-        return False
-
-    async def close(self) -> None:
-        """Nothing to stop."""
-
-
-async def deaf() -> Deaf:
-    return Deaf()
 
 
 async def test_reaped_worker_is_reborn_and_goes_on(app: Windlass, url: str) -> None:
@@ -157,7 +143,7 @@ async def test_late_end_cannot_touch_the_lease_of_another(
         run = await work.aenqueue()
         # The first worker hears nothing of its loss, and takes nothing new: a wake-up, its own
         # enqueue's included, would have it renew, learn of its death and start over.
-        monkeypatch.setattr(app.store, "listen", deaf)
+        monkeypatch.setattr(app.store, "listen", Bell().listen)
         quiet: dict[str, Any] = {"lease": "90s", "renew": "30s", "poll": "20s", "sweep": "20s"}
         async with working(app, concurrency=1, **quiet) as first:
             await within(started)
@@ -194,7 +180,9 @@ async def test_too_many_crashes_fail_the_run(app: Windlass, url: str) -> None:
     assert (run.status, run.failure, run.failures, run.crash_count) == ("failed", "crashed", 0, 2)
 
 
-async def test_cancel_that_meets_a_reaper_ends_the_run(app: Windlass, url: str) -> None:
+async def test_cancel_that_meets_a_reaper_ends_the_run(
+    app: Windlass, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started = asyncio.Event()
 
     @app.job
@@ -203,9 +191,10 @@ async def test_cancel_that_meets_a_reaper_ends_the_run(app: Windlass, url: str) 
         await asyncio.Event().wait()
 
     run = await work.aenqueue()
+    # Nothing wakes the worker, so that the reaper is first.
+    monkeypatch.setattr(app.store, "listen", Bell().listen)
     async with working(app, lease="90s", renew="30s", poll="20s", sweep="20s", drain=0):
         await within(started)
-        # Nothing wakes the worker, so that the reaper is first.
         ask = app.store.operations.cancel(run.ref, "while dying")
         await app.store.arun(ask)
         await reap(app, url, run)
