@@ -255,7 +255,7 @@ async def test_lease_is_beyond_doubt_for_two_thirds_of_its_time(
     replies: list[Any] = []
     renewal = Renewal(
         later.store, sources, Holdings(), worker="w", lease=LEASE, every=3600.0,
-        answered=replies.append,
+        answered=replies.append, outgrown=replies.append,
     )  # fmt: skip
     info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=("handler",), seats=1)
     await later.store.arun(later.store.operations.register(info, LEASE))

@@ -7,13 +7,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from windlass.app import Windlass
+from windlass.cli.failures import FAILED, exit_code
 from windlass.cli.signals import FAREWELL, Alarm, Signals
-from windlass.cli.supervisor import RECYCLED, Lifeline
+from windlass.cli.supervisor import OUTGROWN, RECYCLED, Lifeline
 from windlass.config import Settings
 from windlass.domain.job import JobSpec
 from windlass.engine.memory import MEGABYTE, resident
 from windlass.engine.worker import Worker
-from windlass.errors import StoreUnavailable
+from windlass.errors import SchemaMismatch, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +52,16 @@ def run(
             app.jobs.unwatch()
             signals.then(lambda: None)  # whoever asks from now on need not ask
             # What handlers left behind may block the loop's end, or the interpreter's.
-            code = RECYCLED if worn else 0
-            alarm.set(FAREWELL, code if sys.exc_info()[0] is None else 1)
+            alarm.set(FAREWELL, _code(sys.exc_info()[1], worn, supervised=lifeline is not None))
     return worn
+
+
+def _code(error: BaseException | None, worn: bool, *, supervised: bool) -> int:
+    if error is None:
+        return RECYCLED if worn else 0
+    if supervised and isinstance(error, SchemaMismatch):
+        return OUTGROWN
+    return exit_code(error) if isinstance(error, Exception) else FAILED
 
 
 async def _work(

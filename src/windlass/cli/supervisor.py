@@ -8,6 +8,9 @@ It runs no job and opens no store; it starts processes, waits for their ends, an
   somebody told it to, is replaced at once.
 - A process that cannot start at all (wrong usage, a store that it cannot use) ends everything, with
   its code: repeating would not help. Once any has started, that is a death as any other.
+- A process that the store's schema has outgrown is not replaced: the next one, of the same version,
+  would fare no better. The others go on as long as they can; when none is left, so ends the
+  supervisor, with the code for a store that cannot be used.
 - The first SIGTERM or SIGINT is passed on as SIGTERM; from then on nothing is started. When all
   have ended, so does the supervisor, with 0 if they did. The second one kills them.
 - If the supervisor itself is killed, its processes notice that their lifeline has closed, and stop
@@ -36,6 +39,8 @@ log = logging.getLogger(__name__)
 
 RECYCLED = 85
 """The exit code of a worker process that asks to be replaced."""
+OUTGROWN = 86
+"""The exit code of a worker process whose store has another schema than it knows."""
 
 _HEALTHY = 10.0  # seconds after which a death is the first of a new series
 _FIRST_PAUSE = 0.5
@@ -75,7 +80,7 @@ class Supervisor:
         log.info("supervisor started", extra={"pid": os.getpid(), "processes": len(self._slots)})
         while True:
             self._start_due()
-            if all(slot.process is None and slot.due is None for slot in self._slots):
+            if self._idle:
                 log.info("supervisor stopped", extra={"pid": os.getpid(), "code": self._code})
                 return self._code
             try:
@@ -84,6 +89,10 @@ class Supervisor:
                 continue
             if ended is not None:
                 self._ended(*ended)
+
+    @property
+    def _idle(self) -> bool:
+        return all(slot.process is None and slot.due is None for slot in self._slots)
 
     def stop(self) -> None:
         """Pass the request on; start nothing any more. Safe in a signal handler."""
@@ -130,8 +139,10 @@ class Supervisor:
     def _ended(self, slot: Slot, code: int) -> None:
         assert slot.process is not None
         assert slot.lifeline is not None
-        self._proven = self._proven or _has_started(slot.lifeline)
+        lines = [each.lifeline for each in self._slots if each.lifeline is not None]
+        self._proven = any(map(_has_started, lines)) or self._proven
         slot.lifeline.close()
+        slot.lifeline = None
         lived = time.monotonic() - slot.started
         extra = {"number": slot.number, "pid": slot.process.pid, "ended": how_it_ended(code)}
         slot.process = None
@@ -140,17 +151,20 @@ class Supervisor:
         elif code in (0, RECYCLED):  # worn out, or told by somebody else
             slot.deaths, slot.due = 0, time.monotonic()
             log.info("worker process ended, starting another", extra=extra)
-        elif code in (USAGE, STORE) and not self._proven:
+        elif code in (USAGE, STORE, OUTGROWN) and not self._proven:
             log.error("worker process cannot start, giving up", extra=extra)
-            self._code = code
+            self._code = _told(code)
             self.stop()
+        elif code == OUTGROWN:
+            log.error("worker process is outgrown by the schema, not replaced", extra=extra)
+            self._code = STORE if self._idle else self._code
         else:
             self._start_again(slot, lived, extra)
 
     def _done(self, code: int, extra: dict[str, object]) -> None:
         log.info("worker process ended", extra=extra)
         if code not in (0, RECYCLED) and self._code == 0:
-            self._code = code if code > 0 else 128 - code
+            self._code = _told(code)
 
     def _start_again(self, slot: Slot, lived: float, extra: dict[str, object]) -> None:
         slot.deaths = 1 if lived >= _HEALTHY else slot.deaths + 1
@@ -158,6 +172,13 @@ class Supervisor:
         pause *= 0.5 + self._sources.jitter() / 2
         slot.due = time.monotonic() + pause
         log.warning("worker process died, starting another", extra={**extra, "in": round(pause, 2)})
+
+
+def _told(code: int) -> int:
+    """The exit code to end with where a worker process has ended with this one."""
+    if code == OUTGROWN:
+        return STORE
+    return code if code > 0 else 128 - code
 
 
 def _has_started(lifeline: socket.socket) -> bool:

@@ -7,6 +7,7 @@ import click
 
 from windlass.cli.options import Place, place_options
 from windlass.cli.signals import FAREWELL, Alarm, Signals, StoppedEarly
+from windlass.errors import SchemaMismatch
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -76,6 +77,14 @@ def worker(
             click.get_current_context().exit(RECYCLED)
     except StoppedEarly:
         alarm.set(FAREWELL, 0)
+    except SchemaMismatch as error:
+        if not supervised:
+            raise
+        from windlass.cli.failures import tell
+        from windlass.cli.supervisor import OUTGROWN
+
+        tell(error)
+        click.get_current_context().exit(OUTGROWN)
 
 
 def _wanted(processes: str | None) -> int | None:

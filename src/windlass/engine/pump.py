@@ -13,7 +13,8 @@ What happens when it dies here:
   leased to a worker that does not know it, and its next renewal gives them back; if the process
   is dead, the reaper does;
 - the connection breaks: ends are kept and sent again. The second time the store may answer
-  ``lost`` for what it had recorded the first time; the run is forgotten either way.
+  ``lost`` for what it had recorded the first time; the run is forgotten either way;
+- the schema has outgrown this program: the trip ends by that error, and the worker with it.
 """
 
 import asyncio
@@ -29,7 +30,13 @@ from windlass.domain.run import Claimed, CycleReply, Finish, Held, RunRef, Want
 from windlass.domain.states import Failure
 from windlass.engine.holdings import Holdings
 from windlass.engine.lanes import BATCH, Lane, Reach
-from windlass.errors import StoreError, StoreFull, StoreUnavailable, WindlassError
+from windlass.errors import (
+    SchemaMismatch,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    WindlassError,
+)
 from windlass.sources import Sources
 from windlass.store.interface import Store
 
@@ -189,6 +196,8 @@ class Pump:
             reply = await self._store.arun(call)
         except (StoreUnavailable, StoreFull) as error:
             self._postpone(trip, error)
+        except SchemaMismatch:
+            raise  # nothing can be recorded any more: the worker ends by it
         except WindlassError as error:
             log.error("store refused a batch", extra={"error": str(error)})
             await self._one_by_one(trip)
@@ -243,6 +252,8 @@ class Pump:
                 await self._send_alone(finish)
             except (StoreUnavailable, StoreFull) as error:
                 self._postpone(Trip([finish]), error)
+            except SchemaMismatch:
+                raise
             except WindlassError as error:
                 self._forgotten(Held(finish.tenant, finish.id, finish.token))
                 log.error("end not recorded", extra={"run": finish.id, "error": str(error)})
@@ -251,7 +262,7 @@ class Pump:
         operations = self._store.operations
         try:
             await self._store.arun(operations.cycle(self.worker, 0, [finish], None))
-        except (StoreUnavailable, StoreFull):
+        except (StoreUnavailable, StoreFull, SchemaMismatch):
             raise
         except WindlassError as error:
             failed = Decision(outcome=Outcome.FAILED, failure=Failure.FATAL)

@@ -4,6 +4,8 @@ A handler that blocks the loop does not stop it; a process that is stopped does,
 leases. It measures from the moment a renewal is *sent*: from then on the store may count. Once
 two thirds of the lease have passed without an answer, the worker starts nothing new
 (:attr:`Renewal.safe`), by its own monotonic clock, whatever the wall clocks say.
+
+A schema that has outgrown this program ends it: no later renewal would fare better.
 """
 
 import logging
@@ -12,7 +14,7 @@ from collections.abc import Callable
 
 from windlass.domain.run import RenewReply
 from windlass.engine.holdings import Holdings
-from windlass.errors import StoreError, StoreUnavailable
+from windlass.errors import SchemaMismatch, StoreError, StoreUnavailable
 from windlass.sources import Sources
 from windlass.store.interface import Store
 
@@ -32,6 +34,7 @@ class Renewal:
         lease: float,
         every: float,
         answered: Callable[[RenewReply], None],
+        outgrown: Callable[[SchemaMismatch], None],
     ) -> None:
         self._store = store
         self._sources = sources
@@ -40,6 +43,7 @@ class Renewal:
         self._lease = lease
         self._every = every
         self._answered = answered
+        self._outgrown = outgrown
         self._stopped = threading.Event()
         self._now = threading.Event()
         self._good_until = sources.clock.monotonic() + lease * 2 / 3
@@ -85,6 +89,10 @@ class Renewal:
             reply = self._store.run(call)
         except StoreUnavailable as error:
             log.warning("not renewed", extra={"worker": self._worker, "error": str(error)})
+            return False
+        except SchemaMismatch as error:
+            self.stop()
+            self._outgrown(error)
             return False
         except StoreError:
             log.exception("not renewed", extra={"worker": self._worker})

@@ -15,7 +15,7 @@ from windlass.domain.job import Executor, JobSpec
 from windlass.domain.run import JobRow, WorkerInfo
 from windlass.engine.lanes import Lane
 from windlass.engine.options import WorkerOptions
-from windlass.errors import StoreUnavailable, WindlassError
+from windlass.errors import SchemaMismatch, StoreUnavailable, WindlassError
 from windlass.sources import Sources
 from windlass.store.interface import Store
 
@@ -88,5 +88,7 @@ class Roster:
             except StoreUnavailable:
                 self._changed.set()
                 await asyncio.sleep(self._options.poll)
+            except SchemaMismatch:
+                raise
             except WindlassError as error:
                 log.error("new jobs not stored", extra={"error": str(error)})

@@ -1,16 +1,18 @@
 """The one loop of the background services.
 
 A service does a piece of work and says after how many seconds it wants to do the next; it may
-be woken before that. A service never ends by an error: whatever its work raises is logged, and
-it tries again after a pause that grows while the trouble lasts.
+be woken before that. Whatever its work raises is logged, and it tries again after a pause that
+grows while the trouble lasts. One error ends it: the schema has outgrown this program, and no
+later try would fare better.
 """
 
 import asyncio
 import contextlib
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
-from windlass.errors import StoreUnavailable
+from windlass.errors import SchemaMismatch, StoreUnavailable
 from windlass.sources import Sources
 
 log = logging.getLogger(__name__)
@@ -26,6 +28,7 @@ class Service(ABC):
         self._sources = sources
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._watched = False
 
     @abstractmethod
     async def work(self) -> float:
@@ -38,19 +41,25 @@ class Service(ABC):
         """Do the next piece of work now."""
         self._woken.set()
 
-    def start(self) -> None:
-        """Begin, on the running loop."""
+    def start(self, ended: Callable[[asyncio.Task[None]], None] | None = None) -> None:
+        """Begin, on the running loop; `ended` is called when it is over, by `stop` or an error."""
         self._task = asyncio.get_running_loop().create_task(
             self._loop(), name=f"windlass-{type(self).__name__.lower()}"
         )
+        self._watched = ended is not None
+        self._task.add_done_callback(ended or self._over)
 
     async def stop(self) -> None:
-        """End; a piece of work in progress is broken off."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        """End; a piece of work in progress is broken off.
+
+        Raises what ended it before, if nobody was told when it did.
+        """
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+            if not task.cancelled() and not self._watched:
+                task.result()
 
     async def _loop(self) -> None:
         pause = _FIRST_PAUSE
@@ -58,6 +67,8 @@ class Service(ABC):
             try:
                 delay = await self.work()
                 pause = _FIRST_PAUSE
+            except SchemaMismatch:
+                raise
             except Exception as error:
                 self._report(error)
                 self.failed(error)
@@ -68,6 +79,11 @@ class Service(ABC):
                     async with asyncio.timeout(delay):
                         await self._woken.wait()
             self._woken.clear()
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            extra = {"service": type(self).__name__, "error": str(error)}
+            log.error("service cannot go on", extra=extra)
 
     def _report(self, error: Exception) -> None:
         if isinstance(error, StoreUnavailable):

@@ -15,6 +15,10 @@ out and another worker's reaper takes the runs.
 
 A worker whose lease has run out and was reaped is dead to the store. It drops all it held, tells
 the handlers, and goes on under a new name: a name stands for one unbroken series of leases.
+
+A worker whose store has a schema that it does not know (a newer program changed what it needs) can
+record nothing any more. It drops all it held, tells the handlers, tries once to give the leases
+back, and ends by that error; what it could not give back, a reaper takes.
 """
 
 import asyncio
@@ -22,13 +26,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.domain.job import JobSpec
-from windlass.domain.run import (
-    Claimed,
-    Finish,
-    Held,
-    RenewReply,
-    RunRef,
-)
+from windlass.domain.run import Claimed, Finish, Held, RenewReply, RunRef
 from windlass.engine.attempt import Runner
 from windlass.engine.children import Children, Isolation
 from windlass.engine.feeds import receive, watch
@@ -42,7 +40,8 @@ from windlass.engine.seats import Seats
 from windlass.engine.seldom import Seldom
 from windlass.engine.sweeper import Sweeper
 from windlass.engine.threads import Threads
-from windlass.errors import StoreUnavailable, UsageError
+from windlass.engine.unless import done_unless
+from windlass.errors import SchemaMismatch, StoreError, StoreUnavailable, UsageError
 from windlass.resources import OpenResources, belong, close_all
 from windlass.sources import Sources
 from windlass.store.interface import Store, Wakeups
@@ -152,7 +151,8 @@ class Worker:
             freed=self._freed,
             may_start=self._may_start,
         )
-        if not await self._registered():
+        # A store that is not there may never come.
+        if not await done_unless(self._stopping, self._register()):
             return
         wakeups = await self._store.listen()
         hints = watch(wakeups, self._looks(), self._poll_every, self._hunger)
@@ -164,8 +164,8 @@ class Worker:
         for feed in feeds:
             feed.add_done_callback(self._ended)
         if self._options.services:
-            self._sweeper.start()
-            self._scheduler.start()
+            self._sweeper.start(self._ended)
+            self._scheduler.start(self._ended)
         self._announce()
         self.started.set()
         try:
@@ -209,20 +209,6 @@ class Worker:
 
     # -- beginning and end ----------------------------------------------------------------
 
-    async def _registered(self) -> bool:
-        """Register, unless stopped before: a store that is not there may never come."""
-        registering = asyncio.create_task(self._register(), name="windlass-register")
-        stopping = asyncio.create_task(self._stopping.wait(), name="windlass-stopping")
-        try:
-            await asyncio.wait({registering, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if registering.done():
-                await registering
-            return registering.done()
-        finally:
-            registering.cancel()
-            stopping.cancel()
-            await asyncio.gather(registering, stopping, return_exceptions=True)
-
     async def _register(self) -> None:
         """Make ourselves known under a new name; wait for a store that is not there yet."""
         info = self._roster.introduce(self._sources)
@@ -248,6 +234,7 @@ class Worker:
             lease=self._options.lease,
             every=self._options.renew,
             answered=lambda reply: self._call_soon(lambda: self._renewed(name, reply)),
+            outgrown=lambda error: self._call_soon(lambda: self._fail(error)),
         )
         self._renewal.start()
         self._hunger()
@@ -305,8 +292,9 @@ class Worker:
             async with asyncio.timeout_at(deadline):
                 await self._pump.flushed()
                 await self._store.arun(self._store.operations.retire(self.id))
-        except (TimeoutError, StoreUnavailable):
-            log.warning("leases left to run out", extra={"worker": self.id})
+        except (TimeoutError, StoreError) as error:
+            extra = {"worker": self.id, "error": str(error) or "no answer in time"}
+            log.warning("leases left to run out", extra=extra)
         if self._renewal is not None:
             self._renewal.stop()
             # The store may be closed as soon as we are gone.
@@ -399,9 +387,19 @@ class Worker:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """One of our own tasks is over; if by an error, so are we: it cannot be done without."""
-        if not task.cancelled() and task.exception() is not None:
-            self._failure = self._failure or task.exception()
-            self.stop()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+            log.error("worker cannot go on", extra={"worker": self.id, "error": str(error)})
+        self.stop()
+        if isinstance(error, SchemaMismatch):
+            self._seats.lose_all()  # no use waiting for what cannot be recorded
+            for holding in self._holdings.all():
+                self._holdings.drop(holding.held)
+            self._changed.set()
 
     def _hunger(self) -> None:
         if self._transport.pulls:

@@ -27,6 +27,7 @@ _UNDONE = (pg.SerializationFailure, pg.DeadlockDetected)
 _FULL = (pg.DiskFull, pg.OutOfMemory)
 # The schema, a function or a table is not there: an older schema, or none at all.
 _NO_SCHEMA = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction)
+_CHANGED = (*_NO_SCHEMA, pg.UndefinedColumn)
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _MOST_TRIES = 100
@@ -80,7 +81,7 @@ def of_statement(error: psycopg.Error, name: str = "a statement") -> StoreError:
 
 def is_outgrown(error: psycopg.Error) -> bool:
     """Whether a part of the schema is missing: it may have been changed by a newer program."""
-    return isinstance(error, _NO_SCHEMA)
+    return isinstance(error, _CHANGED)
 
 
 def is_outage(error: psycopg.Error) -> bool:

@@ -64,7 +64,7 @@ class PostgresStore:
         # Apart from the others: who holds a transaction open must not keep a worker waiting.
         self._lent = AsyncPool(self._target, _POOL_SIZE)
         self._expected = migrate.expected_version()
-        self._checked = False
+        self._checked = self._worked = False
         self._listeners: weakref.WeakSet[PostgresWakeups] = weakref.WeakSet()
         self._next_notify = 0.0
         # Tests run on a clock of their own; the database must tell the same time.
@@ -244,15 +244,19 @@ class PostgresStore:
             return call.read(await cursor.fetchall())
 
     def _check(self, conn: PatientConnection) -> None:
-        """Once per store: is this the schema that we know?"""
+        """Once per store, and where something is missing: is this the schema that we know?"""
         if not self._checked:
-            migrate.check(migrate.stored_version(conn))
-            self._checked = True
+            self._judge(migrate.stored_version(conn))
 
     async def _acheck(self, conn: PatientAsyncConnection) -> None:
         if not self._checked:
-            migrate.check(await self._stored_version(conn))
-            self._checked = True
+            self._judge(await self._stored_version(conn))
+
+    def _judge(self, found: int) -> None:
+        # One that has worked goes on with what it still finds: a worker may give its leases back.
+        self._checked = self._worked
+        migrate.check(found)
+        self._checked = self._worked = True
 
     async def _stored_version(self, conn: PatientAsyncConnection) -> int:
         exists: Row | None = await (await conn.execute(self._sql["schema_exists"])).fetchone()
