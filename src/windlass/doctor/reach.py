@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from windlass.app import Windlass
-from windlass.domain.checkup import Finding, error, fine, sentence
+from windlass.domain.checkup import Finding, Severity, error, fine, note, sentence
 from windlass.errors import StoreError
 from windlass.store.checks import Check, Needs
 
@@ -11,7 +11,13 @@ from windlass.store.checks import Check, Needs
 def checks(app: Windlass) -> Iterator[Check]:
     """Those that all others build on."""
     yield Check(name="store", look=lambda _: _store(app), needs=Needs.STORE, gives=Needs.STORE)
-    yield Check(name="schema", look=lambda _: _schema(app), needs=Needs.STORE, gives=Needs.SCHEMA)
+    yield Check(
+        name="schema",
+        look=lambda _: _schema(app),
+        needs=Needs.STORE,
+        gives=Needs.SCHEMA,
+        spoiled_by=Severity.NOTE,  # to look at more would already be the use that migrates
+    )
 
 
 def _store(app: Windlass) -> Iterator[Finding]:
@@ -35,7 +41,10 @@ def _schema(app: Windlass) -> Iterator[Finding]:
         yield error("There are no tables of Windlass in it.", "Run `windlass migrate`.")
     elif found < needed:
         text = f"The schema has version {found}, this Windlass needs {needed}."
-        yield error(text, "Run `windlass migrate`.")
+        if app.store.migrates_itself:
+            yield note(f"{text} The next use brings it up to date by itself.", "Back it up first.")
+        else:
+            yield error(text, "Run `windlass migrate`.")
     else:
         text = f"The schema has version {found}, newer than the {needed} of this Windlass."
         yield error(text, "Upgrade Windlass on this machine.")

@@ -10,7 +10,6 @@ from windlass.domain.checkup import (
     Finding,
     Limits,
     Report,
-    Severity,
     left_out,
     sentence,
     warning,
@@ -36,7 +35,7 @@ def examine(app: Windlass, limits: Limits | None = None, *, seconds: float = SEC
         else:
             made = _bounded(check, limits or Limits(), seconds)
         found += [replace(finding, check=check.name) for finding in made]
-        bad = any(finding.severity.rank >= Severity.WARNING.rank for finding in made)
+        bad = any(finding.severity.rank >= check.spoiled_by.rank for finding in made)
         if check.gives is not None and bad:
             broken[check.gives] = check.name
     return Report(place=app.store.place, findings=found)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from windlass.domain.checkup import Finding, Limits
+from windlass.domain.checkup import Finding, Limits, Severity
 
 
 class Needs(IntEnum):
@@ -26,4 +26,5 @@ class Check:
     name: str
     look: Callable[[Limits], Iterable[Finding]]
     needs: Needs = Needs.SCHEMA
-    gives: Needs | None = None  # what is not there where this finds anything wrong
+    gives: Needs | None = None  # what is not there where this finds anything wrong:
+    spoiled_by: Severity = Severity.WARNING  # so bad, or worse

@@ -405,6 +405,8 @@ class Store(Protocol):
         """What the store looks at in itself when it is asked how it is."""
         ...
 
+    migrates_itself: bool  # an older schema is brought up to date by whoever uses it next
+
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; returns the versions before and after."""
         ...

@@ -49,6 +49,8 @@ class PostgresStore:
     for which a call that can be repeated is tried again while the server cannot be reached.
     """
 
+    migrates_itself = False  # it may be many programs', and needs rights that they have not
+
     def __init__(
         self, url: str, *, sources: Sources, stall: float = 10.0, patience: float = 10.0
     ) -> None:

@@ -67,6 +67,8 @@ class _Process:
 class SqliteStore:
     """A :class:`windlass.store.interface.Store` in one file, shared by processes of one host."""
 
+    migrates_itself = True
+
     def __init__(
         self,
         place: str | Path,
