@@ -182,6 +182,48 @@ async def test_canceled_caller_takes_nobody_with_it(app: Windlass, double: Any) 
     assert (await double.aenqueue(99)).input == {"n": 99}
 
 
+async def test_error_that_is_nobodys_ends_one_group_only(
+    app: Windlass, double: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arun: Callable[[Call[Any]], Any] = app.store.arun
+    broken = [RuntimeError("broken"), RuntimeError("broken")]
+
+    async def breaking(call: Call[Any]) -> Any:
+        if broken:
+            raise broken.pop()
+        return await arun(call)
+
+    monkeypatch.setattr(app.store, "arun", breaking)
+    async with asyncio.timeout(PATIENCE):
+        results = await asyncio.gather(
+            *(double.aenqueue(n) for n in range(200)), return_exceptions=True
+        )
+    runs = [run for run in results if not isinstance(run, BaseException)]
+    assert 0 < len(runs) < 200
+    assert {str(error) for error in results if isinstance(error, BaseException)} == {"broken"}
+    assert count(app) == len(runs)
+
+
+async def test_one_hint_for_a_group(
+    app: Windlass, double: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it is given before its members hear: a program that ends then has woken the workers."""
+    hints, seen = 0, []
+
+    async def hinted() -> None:
+        nonlocal hints
+        await asyncio.sleep(0)
+        hints += 1
+
+    async def enqueue(n: int) -> None:
+        await double.aenqueue(n)
+        seen.append(hints)
+
+    monkeypatch.setattr(app.store, "anotify", hinted)
+    await asyncio.gather(*(enqueue(n) for n in range(200)))
+    assert 0 < seen[0] <= hints < 10
+
+
 def test_one_loop_after_another(url: str) -> None:
     app = Windlass(url)
 

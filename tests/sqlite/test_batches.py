@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -30,7 +31,7 @@ def test_all_rows_of_a_batch(path: Path, sources: ManualSources, count: int) -> 
         runs = [_run(sources, n) for n in range(count)]
         answers = store.run(store.operations.enqueue(runs))
     assert [answer.id for answer in answers] == [run.id for run in runs]
-    rows = apsw.Connection(str(path)).execute(ROWS).fetchall()
+    rows: list[Any] = apsw.Connection(str(path)).execute(ROWS).fetchall()
     assert [row[0] for row in rows] == [run.id.replace("-", "") for run in [*earlier, *runs]]
     for run, (_, created, scheduled, expires, due, ready, timer, rank, data) in zip(
         runs, rows[5:], strict=True
@@ -54,7 +55,7 @@ def test_a_batch_that_is_refused_leaves_the_earlier_ones(
         # The last is known: the batch is undone, and done again run by run.
         answers = store.run(store.operations.enqueue([*some, first]))
         assert [answer.created for answer in answers] == [True] * 70 + [False]
-    rows = apsw.Connection(str(path)).execute(ROWS).fetchall()
+    rows: list[Any] = apsw.Connection(str(path)).execute(ROWS).fetchall()
     assert len(rows) == 71
     assert all(ready and not timer for *_, ready, timer, _, _ in rows)
 

@@ -21,7 +21,7 @@ from windlass.domain.states import Failure, Status
 from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption, ResultTimeout, RunFailed, RunNotFound
 from windlass.sources import Sources
-from windlass.store.interface import Store
+from windlass.store.interface import Call, Store
 from windlass.store.transactions import AsyncTransaction, Transaction
 from windlass.transport.interface import Transport, encode_message
 
@@ -57,7 +57,7 @@ class Client:
         self._sources = sources
         self._transport = transport
         self._tenant = tenant
-        self._group = GroupCommit(store)
+        self._group = GroupCommit(store, self._aannounce)
 
     def enqueue(self, requests: Sequence[Request]) -> Sequence[Run]:
         """Enqueue in one round trip, all or none."""
@@ -69,8 +69,9 @@ class Client:
             return self._join(connection, runs)
         answers = self._store.run(self._store.operations.enqueue(runs))
         self._announce(runs, answers)
-        known = self._store.run(self._known(answers)) if _some_known(answers) else ()
-        return Handles(self, runs, answers, known)
+        known = _known(answers)
+        records = self._store.run(self._get_runs(known)) if known else ()
+        return Handles(self, runs, answers, records)
 
     async def aenqueue(self, requests: Sequence[Request]) -> Sequence[Run]:
         """As `enqueue`."""
@@ -81,9 +82,9 @@ class Client:
         if connection is not None:
             return await self._ajoin(connection, runs)
         answers = await self._group.enqueue(runs)
-        await self._aannounce(runs, answers)
-        known = await self._store.arun(self._known(answers)) if _some_known(answers) else ()
-        return Handles(self, runs, answers, known)
+        known = _known(answers)
+        records = await self._store.arun(self._get_runs(known)) if known else ()
+        return Handles(self, runs, answers, records)
 
     def get(self, run: str) -> Run:
         """Read a run; raises RunNotFound."""
@@ -212,8 +213,7 @@ class Client:
                 self._transport.publish(_messages(runs, answers))
             await self._store.anotify()
 
-    def _known(self, answers: Sequence[Enqueued]) -> Any:
-        ids = [answer.id for answer in answers if not answer.created]
+    def _get_runs(self, ids: Sequence[str]) -> Call[Sequence[RunRecord]]:
         return self._store.operations.get_runs(self._tenant, ids)
 
     def _found(self, run: str, record: RunRecord | None) -> Run:
@@ -262,8 +262,9 @@ def _result(run: Run) -> Any:
     raise RunFailed(run.id, run.status, run.failure, run.error)
 
 
-def _some_known(answers: Sequence[Enqueued]) -> bool:
-    return not all(answer.created for answer in answers)
+def _known(answers: Sequence[Enqueued]) -> Sequence[str]:
+    """The runs that were there before."""
+    return [answer.id for answer in answers if not answer.created]
 
 
 def _messages(runs: Sequence[NewRun], answers: Sequence[Enqueued]) -> list[bytes]:

@@ -1,6 +1,8 @@
 """Group commit for the async face: what many coroutines enqueue at once goes in one transaction.
 
 The first to come is sent at once; those that come while it is on its way gather and go together.
+When many have gathered they go as two: while the store writes the one half, the coroutines of
+the other make their next runs. Whoever listens is told once per group, before its members hear.
 If a group is refused (one of its keys conflicts, say), each member is sent alone, so that one
 caller's mistake is that caller's error only.
 """
@@ -8,7 +10,7 @@ caller's mistake is that caller's error only.
 import asyncio
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from windlass.domain.run import Enqueued, NewRun
@@ -16,6 +18,10 @@ from windlass.errors import WindlassError
 from windlass.store.interface import Store
 
 _MOST = 500
+_TRIPS = 2
+_WORTH_OVERLAPPING = 10
+
+Announce = Callable[[Sequence[NewRun], Sequence[Enqueued]], Awaitable[None]]
 
 
 class _Member(NamedTuple):
@@ -26,47 +32,65 @@ class _Member(NamedTuple):
 class GroupCommit:
     """Enqueues for all coroutines, each with those of its own loop."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, announce: Announce) -> None:
+        """`announce` tells workers of runs that were made; it must not fail."""
         self._store = store
+        self._announce = announce
         self._groups: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Group]
         self._groups = weakref.WeakKeyDictionary()
 
-    async def enqueue(self, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
+    def enqueue(self, runs: Sequence[NewRun]) -> asyncio.Future[Sequence[Enqueued]]:
         """Enqueue, together with whoever else does."""
         loop = asyncio.get_running_loop()
         group = self._groups.get(loop)
         if group is None:
-            group = self._groups[loop] = _Group(self._store)
-        return await group.enqueue(runs)
+            group = self._groups[loop] = _Group(self._store, self._announce)
+        return group.enqueue(loop, runs)
 
 
 class _Group:
     """The coroutines of one loop."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, announce: Announce) -> None:
         self._store = store
+        self._announce = announce
         self._waiting: deque[_Member] = deque()
-        self._sender: asyncio.Task[None] | None = None
+        self._senders: set[asyncio.Task[None]] = set()
 
-    async def enqueue(self, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
-        loop = asyncio.get_running_loop()
+    def enqueue(
+        self, loop: asyncio.AbstractEventLoop, runs: Sequence[NewRun]
+    ) -> asyncio.Future[Sequence[Enqueued]]:
         answer: asyncio.Future[Sequence[Enqueued]] = loop.create_future()
         self._waiting.append(_Member(runs, answer))
-        if self._sender is None:
-            self._sender = loop.create_task(self._send(), name="windlass-enqueue")
-        return await answer
+        if not self._senders or self._is_worth_overlapping():
+            self._start(loop)
+        return answer
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._senders.add(loop.create_task(self._send(), name="windlass-enqueue"))
+
+    def _is_worth_overlapping(self) -> bool:
+        return len(self._waiting) >= 2 * _WORTH_OVERLAPPING and len(self._senders) < _TRIPS
 
     async def _send(self) -> None:
         try:
             while self._waiting:
                 await self._send_group(self._next_group())
         finally:
-            self._sender = None
+            # At once, not when the task is over: who comes in between would wait for nobody.
+            self._senders -= {asyncio.current_task()}
+            if not self._senders and any(not member.answer.done() for member in self._waiting):
+                self._start(
+                    asyncio.get_running_loop()
+                )  # an error ended this one, and it was not theirs
 
     def _next_group(self) -> list[_Member]:
+        members = len(self._waiting)
+        if members >= 2 * _WORTH_OVERLAPPING:
+            members -= members // 2  # the others go with the next, which is sent beside this
         group = [self._waiting.popleft()]
         size = len(group[0].runs)
-        while self._waiting and size + len(self._waiting[0].runs) <= _MOST:
+        while len(group) < members and size + len(self._waiting[0].runs) <= _MOST:
             member = self._waiting.popleft()
             size += len(member.runs)
             group.append(member)
@@ -76,6 +100,7 @@ class _Group:
         runs = [run for member in group for run in member.runs]
         try:
             answers = await self._store.arun(self._store.operations.enqueue(runs))
+            await self._announce(runs, answers)
         except WindlassError as error:
             if len(group) == 1:
                 _refuse(group[0], error)

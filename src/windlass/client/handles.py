@@ -1,6 +1,6 @@
 """The runs of one enqueue, each made when it is looked at: of thousands, most are not."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, overload
 
@@ -11,6 +11,8 @@ from windlass.errors import RunNotFound
 
 if TYPE_CHECKING:
     from windlass.client.client import Client
+
+_NONE: Mapping[str, RunRecord] = {}
 
 
 class Handles(Sequence[Run]):
@@ -29,7 +31,7 @@ class Handles(Sequence[Run]):
         self._client = client
         self._runs = runs
         self._answers = answers
-        self._known = {record.id: record for record in known}
+        self._known = {record.id: record for record in known} if known else _NONE
         self._made: dict[int, Run] = {}
         for answer in answers:
             if not answer.created and answer.id not in self._known:
@@ -46,7 +48,7 @@ class Handles(Sequence[Run]):
     def __getitem__(self, index: int | slice) -> Run | Sequence[Run]:
         if isinstance(index, slice):
             return [self._at(n) for n in range(len(self))[index]]
-        return self._at(range(len(self))[index])
+        return self._at(index if index >= 0 else index + len(self))
 
     def __iter__(self) -> Iterator[Run]:
         return map(self._at, range(len(self)))
@@ -58,9 +60,7 @@ class Handles(Sequence[Run]):
         made = self._made.get(index)
         if made is None:
             answer = self._answers[index]
-            record = self._known.get(answer.id)
-            if record is None:
-                record = _fresh(self._runs[index], answer)
+            record = self._known.get(answer.id) or _fresh(self._runs[index], answer)
             made = self._made[index] = Run(self._client, record)
         return made
 

@@ -81,8 +81,7 @@ class Using:
         return using
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A run to be made: `job.request(...)` makes one, `app.enqueue_many` enqueues them."""
 
     job: str
@@ -99,7 +98,7 @@ class Request:
 
     def within(self, connection: object) -> "Request":
         """The same, to be enqueued in the caller's transaction."""
-        return replace(self, using=replace(self.using, connection=connection))
+        return msgspec.structs.replace(self, using=replace(self.using, connection=connection))
 
     def new_run(self, run: str, tenant: str, trace: str | None = None) -> NewRun:
         """The request as the store takes it, under an id of its own."""
@@ -127,9 +126,10 @@ class Request:
 def shared_connection(requests: Sequence[Request]) -> object:
     """The transaction that these are to be enqueued in; None: in one of their own."""
     connection = requests[0].using.connection
-    if any(request.using.connection is not connection for request in requests):
-        why = "requests that are enqueued together must have the same one, or none"
-        raise BadOption("connection", why)
+    for request in requests:
+        if request.using.connection is not connection:
+            why = "requests that are enqueued together must have the same one, or none"
+            raise BadOption("connection", why)
     return connection
 
 

@@ -74,6 +74,8 @@ class Signature:
 
     def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
         """Return the call's arguments by name, without defaults. Raises BadArguments."""
+        if not args and self._fits(kwargs):
+            return dict(kwargs)
         if len(args) > len(self.positional):
             takes = f"takes {len(self.positional)} positional arguments, {len(args)} were given"
             raise BadArguments(self.job, takes)
@@ -141,11 +143,13 @@ class Signature:
         return BadArguments(self.job, "takes an object with a member per argument")
 
     def _check_names(self, given: Collection[str]) -> None:
-        fits = self.extra is not None or self.known.issuperset(given)
-        if fits and self.required.issubset(given):
-            return
-        # Slower, and says which one is wrong.
-        check_parameters(self.parameters(), given, self.job)
+        if not self._fits(given):
+            # Slower, and says which one is wrong.
+            check_parameters(self.parameters(), given, self.job)
+
+    def _fits(self, given: Collection[str]) -> bool:
+        known = self.extra is not None or self.known.issuperset(given)
+        return known and self.required.issubset(given)
 
 
 def check_parameters(

@@ -7,7 +7,7 @@ its context; afterwards it has ended, whatever came of the attempt.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -91,7 +91,7 @@ class _Trial:
             priority=own.priority, queue=own.queue, options=own.options, tags=(*own.tags, BY_HAND)
         )
         new_id, tenant = self._app.sources.new_id(), self._app.settings.tenant
-        self._new = replace(request, using=using).new_run(new_id, tenant)
+        self._new = msgspec.structs.replace(request, using=using).new_run(new_id, tenant)
         self.worker = LoneWorker(self._app)
 
     def run(self) -> Procedure[Any]:

@@ -113,9 +113,9 @@ class _Making:
         request = job if isinstance(job, Request) else job.request()
         if wish.status is Status.SCHEDULED and not wish.failures and request.using.at is None:
             delay = request.using.delay or _LATER
-            request = replace(request, using=replace(request.using, delay=delay))
+            request = msgspec.structs.replace(request, using=replace(request.using, delay=delay))
         if wish.status is Status.FAILED and wish.failure is Failure.EXPIRED:
-            request = replace(request, using=replace(request.using, expires_in=0.0))
+            request = msgspec.structs.replace(request, using=replace(request.using, expires_in=0.0))
         self._new = request.new_run(app.sources.new_id(), app.settings.tenant)
         self._ref = RunRef(self._new.tenant, self._new.id)
         self._worker = LoneWorker(app)
