@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from bench import claims, ours, raw_postgres, raw_sqlite, slots
-from bench.ours import Bench, cpu_seconds
+from bench.ours import Bench, cpu_seconds, run
 from bench.places import Place, places
 from bench.report import Figure, Report, median, quantile
 
@@ -57,7 +57,7 @@ def measure_single(place: Place, report: Report, arguments: argparse.Namespace) 
         Figure(store=place.name, what="enqueue, one by one", value=mine, raw=bare, unit="/s")
     )
     rates = [
-        asyncio.run(_async(place.url(), lambda bench: bench.enqueue_concurrently(20_000, 50)))
+        run(_async(place.url(), lambda bench: bench.enqueue_concurrently(20_000, 50)))
         for _ in range(arguments.rounds)
     ]
     report.add(
@@ -89,7 +89,7 @@ def measure_drain(place: Place, report: Report, arguments: argparse.Namespace) -
 
     mine, bare = _in_turns(
         arguments.rounds,
-        lambda: asyncio.run(_async(place.url(), drain)),
+        lambda: run(_async(place.url(), drain)),
         lambda: _raw(place).drain(_bare(place.url()), arguments.runs),
     )
     note = f"{median(used):.0f} us of this process's CPU each"
@@ -102,7 +102,7 @@ def measure_drain(place: Place, report: Report, arguments: argparse.Namespace) -
 
 def measure_latency(place: Place, report: Report, arguments: argparse.Namespace) -> None:
     """From before the enqueue to the handler's start, worker idle."""
-    here = asyncio.run(_async(place.url(), lambda bench: bench.latency(200, 0.02)))[20:]
+    here = run(_async(place.url(), lambda bench: bench.latency(200, 0.02)))[20:]
     there = _across(place.url(), 200)[20:]
     for what, found in (("same process", here), ("two processes", there)):
         for share, name in ((0.5, "p50"), (0.99, "p99")):
@@ -149,7 +149,7 @@ def measure_idle(place: Place, report: Report, arguments: argparse.Namespace) ->
         await bench.stop(worker, task)
         return calls / 10, used / 10 * 100
 
-    calls, used = asyncio.run(_async(place.url(), idle))
+    calls, used = run(_async(place.url(), idle))
     report.add(
         Figure(store=place.name, what="idle worker, calls of the store", value=calls, unit="/s")
     )
@@ -159,8 +159,8 @@ def measure_idle(place: Place, report: Report, arguments: argparse.Namespace) ->
 def measure_memory(place: Place, report: Report, arguments: argparse.Namespace) -> None:
     """Memory of a worker's process after many runs (the process of this benchmark itself)."""
     code = (
-        "import asyncio, sys; from bench import claims; "
-        "asyncio.run(claims.memory(sys.argv[1], int(sys.argv[2])))"
+        "import sys; from bench import claims; from bench.ours import run; "
+        "run(claims.memory(sys.argv[1], int(sys.argv[2])))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, place.url(), str(arguments.backlog)],
@@ -180,11 +180,11 @@ def measure_memory(place: Place, report: Report, arguments: argparse.Namespace) 
 
 def measure_schedules(place: Place, report: Report, arguments: argparse.Namespace) -> None:
     """10,000 schedules: 1,000 that come in the same second, and none that comes."""
-    late = asyncio.run(_async(place.url(), lambda bench: slots.lateness(bench, 10_000, 1_000)))
+    late = run(_async(place.url(), lambda bench: slots.lateness(bench, 10_000, 1_000)))
     what = "1,000 slots at once, the last run made after"
     note = f"median {median(late):.2f} s; 10,000 schedules"
     _add(report, place, what, value=max(late), unit="s", note=note)
-    calls, used = asyncio.run(_async(place.url(), lambda bench: slots.idle(bench, 10_000, 20)))
+    calls, used = run(_async(place.url(), lambda bench: slots.idle(bench, 10_000, 20)))
     note = f"{used:.2f} % of a core; 10,000 schedules, no slot near"
     _add(report, place, "idle scheduler, calls of the store", value=calls, unit="/s", note=note)
 

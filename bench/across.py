@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 
+from bench.ours import run
 from windlass import Windlass
 
 
@@ -23,7 +24,7 @@ def main(url: str) -> None:
         worker.stop()
         await task
 
-    asyncio.run(serve())
+    run(serve())
 
 
 if __name__ == "__main__":

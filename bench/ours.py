@@ -4,12 +4,16 @@ import asyncio
 import os
 import resource
 import time
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from bench.raw_postgres import PAYLOAD, batches
 from windlass import Windlass, codec
+from windlass.cli.serving import loop_factory
 from windlass.client.client import Client
 from windlass.engine.worker import Worker
+
+T = TypeVar("T")
 
 INPUT: dict[str, Any] = codec.decode(PAYLOAD)
 LEASE = "30s"
@@ -105,6 +109,12 @@ class Bench:
     async def close(self) -> None:
         """Close the store."""
         await self.app.aclose()
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run on the loop that `windlass worker` uses."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(main)
 
 
 def cpu_seconds() -> float:
