@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,13 @@ import msgspec
 
 from tests.faults.programs.jobs import Witness, define_jobs
 from windlass import Windlass
+from windlass.domain.run import CycleReply, Finish, Want
 from windlass.engine import lanes
 from windlass.engine.renewal import Renewal
+from windlass.store.interface import Call
 from windlass.store.sqlite.connection import Connection
+from windlass.store.sqlite.operations import SqliteCall, SqliteOperations
+from windlass.store.sqlite.transaction import Transaction
 
 
 class Config(msgspec.Struct, kw_only=True):
@@ -46,11 +51,34 @@ async def work(app: Windlass, witness: Witness, options: dict[str, Any]) -> None
 
 
 def stop_in_commit(witness: Witness, when: str) -> None:
-    """Stop this process in a commit of its writer thread, once the flag `armed` is up."""
+    """Stop this process in the commit of its writer thread that ends an attempt, once the flag
+    `armed` is up: a claim may be committed between the two."""
+    ending = False
+    cycle = SqliteOperations.cycle
+
+    def watched(
+        self: SqliteOperations,
+        worker: str,
+        claim_no: int,
+        finishes: Sequence[Finish],
+        want: Want | None,
+    ) -> Call[CycleReply]:
+        call = cycle(self, worker, claim_no, finishes, want)
+        assert isinstance(call, SqliteCall)
+        body = call.body
+
+        def noted(tx: Transaction) -> CycleReply:
+            nonlocal ending
+            ending = ending or bool(finishes)
+            reply: CycleReply = body(tx)
+            return reply
+
+        call.body = noted
+        return call
 
     def stop() -> None:
         writing = threading.current_thread().name == "windlass-sqlite-writer"
-        if writing and witness.flag("armed"):
+        if writing and ending and witness.flag("armed"):
             witness.lower_flag("armed")
             witness.append("stopped", str(os.getpid()))
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -65,6 +93,7 @@ def stop_in_commit(witness: Witness, when: str) -> None:
         commit(self)
         stop()
 
+    SqliteOperations.cycle = watched  # type: ignore[method-assign]
     if when == "before":
         apsw.connection_hooks.append(lambda connection: connection.set_commit_hook(before))
     else:
