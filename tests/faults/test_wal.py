@@ -19,16 +19,34 @@ from windlass.store.sqlite.files import refuse_other_names
 ROOT = Path(__file__).parents[2]
 
 
-def start(mode: str, path: Path, seconds: float) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.faults.programs.hammer", mode, str(path), str(seconds)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+class Hammer:
+    """A process that writes, or empties the log; what it says goes to a file, as a pipe that is
+    full would let it wait."""
+
+    def __init__(self, mode: str, path: Path, seconds: float, number: int) -> None:
+        self._said = path.with_name(f"{mode}-{number}")
+        program = [sys.executable, "-m", "tests.faults.programs.hammer"]
+        with self._said.open("wb") as out:
+            self._process = subprocess.Popen(
+                [*program, mode, str(path), str(seconds)], cwd=ROOT, stdout=out
+            )
+
+    def said(self, within: float) -> list[str]:
+        """Wait for its end, and return what it said."""
+        try:
+            assert self._process.wait(within) == 0
+        finally:
+            self._process.kill()
+        return self._said.read_text().split()
 
 
+@pytest.mark.timeout(120)  # five processes have to start first, and others may be about
 def test_log_that_starts_anew_loses_nothing(tmp_path: Path) -> None:
-    _hammer(tmp_path, seconds=2.0)
+    _hammer(tmp_path, seconds=12.0)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(180)
 def test_log_that_starts_anew_loses_nothing_long(tmp_path: Path) -> None:
     _hammer(tmp_path, seconds=60.0)
 
@@ -38,12 +56,11 @@ def _hammer(tmp_path: Path, *, seconds: float) -> None:
     path = tmp_path / "w.db"
     app = make_app(f"sqlite:///{path}")
     acked = {app.jobs["send"].enqueue(n=-1).id}
-    writers = [start("write", path, seconds) for _ in range(3)]
-    others = [start("checkpoint", path, seconds) for _ in range(2)]
-    for process in writers:
-        acked |= set(process.communicate(timeout=seconds + 40)[0].split())
-    emptied = sum(int(process.communicate(timeout=seconds + 40)[0]) for process in others)
-    assert [process.returncode for process in [*writers, *others]] == [0] * 5
+    writers = [Hammer("write", path, seconds, number) for number in range(3)]
+    others = [Hammer("checkpoint", path, seconds, number) for number in range(2)]
+    for writer in writers:
+        acked |= set(writer.said(within=seconds + 40))
+    emptied = sum(int(other.said(within=seconds + 40)[0]) for other in others)
     assert emptied > 10
     assert len(acked) > 50
 
