@@ -154,7 +154,8 @@ def test_a_signal_while_the_store_is_waited_for(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("wrapper", ["{}", "trap : TERM; {}; exit $?"], ids=["alone", "waits"])
-def test_a_shell_around_it(folder: Path, store: str, flag: Path, wrapper: str) -> None:
+def test_a_shell_around_it(folder: Path, url: str, flag: Path, wrapper: str) -> None:
+    write_jobs(folder, url)
     running = enqueue("wait_for_file", "--arg", f"path={flag}")
     with started(["sh", "-c", wrapper.format(shlex.join(WORKER))], folder) as process:
         process.wait_for(HANDLER)
@@ -166,7 +167,7 @@ def test_a_shell_around_it(folder: Path, store: str, flag: Path, wrapper: str) -
         # A shell that stays and has no trap is ended by the signal itself.
         assert process.ends() in ((0,) if "trap" in wrapper else (0, -signal.SIGTERM))
 
-    assert outcome(store, running) == ("succeeded", ["succeeded"])
+    assert outcome(url, running) == ("succeeded", ["succeeded"])
 
 
 def test_drain_ends_when_nothing_is_left(folder: Path, url: str) -> None:
