@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.faults import cgroups
 from tests.faults.harness import Fleet, Stage, eventually
 from tests.faults.programs.isolated import define
 from windlass import AttemptOutcome, Windlass
 
+ENDS = {"exit": "with exit code 3", "segv": "by SIGSEGV", "rlimit": "by SIGABRT"}
 BRISK: dict[str, Any] = {"lease": 1.0, "renew": 0.2, "sweep": 0.2}
 
 
@@ -46,12 +48,34 @@ def test_a_poison_run_takes_its_neighbours_down_once(
 
 @pytest.mark.long
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("kind", ["exit", "segv", "oom"])
+@pytest.mark.parametrize("kind", ["exit", "segv", "rlimit"])
 def test_a_poison_run_of_any_kind_is_given_up_alone(
     stage: Stage, fleet: Fleet, jobs: Windlass, kind: str
 ) -> None:
     """F09, the long form."""
     poison(stage, fleet, jobs, kind)
+
+
+@pytest.fixture(params=["cgroup" if cgroups.POSSIBLE else "no-cgroup-here-so-rlimit"])
+def group(request: pytest.FixtureRequest) -> Iterator[Path | None]:
+    """A control group with little memory, if this machine lets us make one: the id tells."""
+    if request.param != "cgroup":
+        yield None
+        return
+    made = cgroups.make_group()
+    assert made is not None
+    yield made
+    eventually(lambda: cgroups.remove(made), what="the group is removed")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180)
+def test_a_poison_run_that_the_kernel_kills_for_its_memory(
+    group: Path | None, stage: Stage, fleet: Fleet, jobs: Windlass
+) -> None:
+    """F09, killed by the kernel where that can be had."""
+    poison(stage, fleet, jobs, "rlimit" if group is None else str(group))
+    assert group is None or cgroups.kills_in(group) == 3
 
 
 def poison(stage: Stage, fleet: Fleet, jobs: Windlass, kind: str) -> None:
@@ -60,7 +84,7 @@ def poison(stage: Stage, fleet: Fleet, jobs: Windlass, kind: str) -> None:
     runs = list(jobs.enqueue_many(requests))
     pill = runs.pop(20)
     process = fleet.command("--processes", "2", max_crashes=3, process_seats=2, **BRISK)
-    stage.quiet()
+    stage.quiet(within=50)  # each suspect has a process to itself
     process.terminate()
     assert process.wait(within=15) == 0
 
@@ -68,8 +92,7 @@ def poison(stage: Stage, fleet: Fleet, jobs: Windlass, kind: str) -> None:
     pill.refresh()
     assert (pill.status, pill.failure, pill.crash_count) == ("failed", "crashed", 3)
     assert pill.error is not None
-    ends = {"exit": "with exit code 3", "segv": "by SIGSEGV", "oom": "by SIGKILL"}
-    assert ends[kind] in pill.error.message
+    assert ENDS.get(kind, "by SIGKILL") in pill.error.message
     for run in runs:
         run.refresh()
     assert {(run.status, run.failures) for run in runs} == {("succeeded", 0)}

@@ -11,7 +11,6 @@ import ctypes
 import multiprocessing
 import os
 import resource
-import signal
 import subprocess
 import sys
 import time
@@ -24,7 +23,8 @@ from tests.faults.programs.jobs import Witness
 from windlass import Context, SyncContext, Windlass
 
 _LOOK = 0.01
-_MORE = 256 * 1024 * 1024  # bytes of address space that an OOM pill may take
+_STEP = 16 * 1024 * 1024
+_MORE = 256 * 1024 * 1024  # bytes of address space that a pill may take
 
 
 class Config(msgspec.Struct, kw_only=True):
@@ -51,21 +51,29 @@ async def pill(ctx: Context, kind: str) -> None:
             os._exit(3)
         case "segv":
             ctypes.string_at(0)
-        case _:
-            _run_out_of_memory()
+        case "rlimit":
+            _be_refused_memory()
+        case group:
+            _be_killed_for_memory(Path(group))
 
 
-def _run_out_of_memory() -> None:
-    """Take memory up to a limit; the last step is the kernel's, which Python does not leave to it
-    where an allocation fails instead."""
+def _be_killed_for_memory(group: Path) -> None:
+    """Take more than this process's control group has: the kernel kills it."""
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    taken = []
+    while True:
+        taken.append(bytearray(b"x") * _STEP)
+
+
+def _be_refused_memory() -> None:
+    """Take more than this process may address: a library in C++ gives up the process, as Python,
+    which raises MemoryError, would not."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + _MORE, used + _MORE))
-    taken = []
-    try:
-        while True:
-            taken.append(bytearray(16 * 1024 * 1024))
-    except MemoryError:
-        os.kill(os.getpid(), signal.SIGKILL)
+    operator_new = ctypes.CDLL("libstdc++.so.6")._Znwm
+    operator_new.argtypes, operator_new.restype = [ctypes.c_size_t], ctypes.c_void_p
+    while True:
+        ctypes.memset(operator_new(_STEP), 1, _STEP)
 
 
 async def stall(ctx: Context, seconds: float) -> int:
