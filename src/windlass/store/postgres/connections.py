@@ -9,10 +9,10 @@ packets must not hold a worker longer than its lease.
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import psycopg
@@ -25,8 +25,10 @@ from windlass.store.queries import load_queries
 from windlass.store.transactions import forked
 
 RV = TypeVar("RV")
+C = TypeVar("C", bound=psycopg.AsyncConnection[Any])
 
 _MAX_IDLE = 4
+_HALF_OPEN = 1.0  # seconds for a connection to open that nobody waits for any more
 _OWN_PARAMETERS = ("prepare", "listen_url")
 _PREPARE = {"on": True, "off": False, "auto": None}
 _OFTEN = 5  # statements that a caller repeats are prepared after so many times
@@ -255,8 +257,10 @@ class AsyncPool:
         return shelf
 
     async def _open(self) -> PatientAsyncConnection:
-        conn = await PatientAsyncConnection.connect(
-            self._target.conninfo, autocommit=True, prepare_threshold=None
+        conn = await whole(
+            PatientAsyncConnection.connect(
+                self._target.conninfo, autocommit=True, prepare_threshold=None
+            )
         )
         conn.stall, conn.process = self._target.stall, os.getpid()
         prepare = self._target.prepare
@@ -311,6 +315,22 @@ def is_pooled(conn: PatientConnection) -> bool:
     worse, be another client's of the same name: so it has to be known before the first is used.
     """
     return answered_by(conn) != conn.info.backend_pid
+
+
+async def whole(connect: Coroutine[Any, Any, C]) -> C:
+    """Open a connection; whoever is canceled meanwhile leaves none behind that is half open.
+
+    It lives as long as somebody keeps the error, and the server waits for its password: a minute
+    in which nobody can drop a database. So it is let open, for a moment, and closed then.
+    """
+    opening = asyncio.ensure_future(connect)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await asyncio.wait({opening}, timeout=_HALF_OPEN)
+        if not opening.cancel() and not opening.cancelled() and opening.exception() is None:
+            opening.result().pgconn.finish()
+        raise
 
 
 def discard(conn: PatientConnection | PatientAsyncConnection) -> None:

@@ -11,7 +11,7 @@ import logging
 
 import psycopg
 
-from windlass.store.postgres.connections import Target
+from windlass.store.postgres.connections import Target, whole
 from windlass.store.postgres.failures import one_line
 from windlass.store.queries import load_queries
 
@@ -54,8 +54,8 @@ class PostgresWakeups:
     async def _listen(self) -> None:
         while True:
             try:
-                async with await psycopg.AsyncConnection.connect(
-                    self._target.listen, autocommit=True
+                async with await whole(
+                    psycopg.AsyncConnection.connect(self._target.listen, autocommit=True)
                 ) as conn:
                     await conn.execute(self._sql["listen"])
                     self.listening.set()
