@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.fixtures.apps import (
     working,
 )
 from windlass import AttemptOutcome, Context, EventType, SyncContext, Windlass
+from windlass.store.interface import Call
 
 
 async def test_stop_returns_as_soon_as_the_last_handler_has_ended(app: Windlass) -> None:
@@ -46,6 +48,29 @@ async def test_a_worker_that_waits_for_its_store_can_be_stopped() -> None:
         async with working(app) as worker:
             await asyncio.sleep(0)  # it has begun to register
             assert worker.busy == 0
+
+
+async def test_a_worker_that_is_stopped_as_it_registers_leaves_no_name(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store knows it before it hears so itself."""
+    known, arun = asyncio.Event(), app.store.arun
+
+    async def slow(call: Call[Any]) -> Any:
+        reply = await arun(call)
+        if call.name == "register":
+            known.set()
+            await asyncio.Event().wait()
+        return reply
+
+    @app.job
+    async def never() -> None: ...
+
+    monkeypatch.setattr(app.store, "arun", slow)
+    async with working(app):
+        await within(known)
+        assert len(await app.aworkers()) == 1
+    assert await app.aworkers() == []
 
 
 async def test_short_runs_are_finished(app: Windlass) -> None:

@@ -31,6 +31,7 @@ from windlass.engine.attempt import Runner
 from windlass.engine.children import Children, Isolation
 from windlass.engine.feeds import receive, watch
 from windlass.engine.holdings import Holdings
+from windlass.engine.names import register
 from windlass.engine.options import WorkerOptions
 from windlass.engine.pump import Pump
 from windlass.engine.renewal import Renewal
@@ -220,7 +221,7 @@ class Worker:
                 # So that processes without this code can enqueue by name.
                 await self._store.arun(operations.sync_jobs(rows))
                 await self._jobs_told()
-                await self._store.arun(operations.register(info, self._options.lease))
+                await register(self._store, info, self._options.lease)
                 break
             except StoreUnavailable as error:
                 log.warning("waiting for the store", extra={"error": str(error)})
