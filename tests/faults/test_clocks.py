@@ -68,7 +68,7 @@ def test_a_clock_that_is_set_costs_nothing_but_time(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_clock_that_is_set_again_and_again(
     stage: Stage, fleet: Fleet, clock: SettableClock
 ) -> None:

@@ -35,7 +35,7 @@ def storm(stage: Stage, fleet: Fleet, *, clients: int, count: int) -> None:
     with reading(path):
         workers = [fleet.worker(concurrency=4) for _ in range(4)]
         crowd = [fleet.client(first=n * 10_000, count=count, ms=5) for n in range(clients)]
-        stage.await_lines("acks", count)
+        stage.await_lines("acks", count, within=60)  # a dozen processes have to start first
         vacuum = threading.Thread(target=try_to_vacuum, args=(path,))
         vacuum.start()
         assert [client.wait(within=200) for client in crowd] == [0] * clients
