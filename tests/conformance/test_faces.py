@@ -30,7 +30,7 @@ from windlass.errors import KeyConflict, RunNotFound, WindlassError
 from windlass.sources import Sources
 from windlass.store.interface import Operations, Store
 
-PATIENCE = 10.0  # seconds after which a hint is given up for lost
+PATIENCE = 30.0  # seconds after which a hint is given up for lost
 
 
 class _Recorder:

@@ -108,7 +108,7 @@ def test_runs_that_wait_for_a_seat_do_not_start_when_the_lease_is_in_doubt(
     stage.quiet()
 
     assert waiting, "nothing was left to start: the test tests nothing"
-    assert cut < max(line.at for line in starts) <= cut + FENCE + INSTANT
+    assert max(line.at for line in starts) <= cut + FENCE + INSTANT
     stage.check(acked=runs)
 
 
@@ -129,7 +129,7 @@ def test_a_worker_that_cannot_renew_claims_nothing_more(
     proxy.forget()
 
     assert left, "nothing was left to start: the test tests nothing"
-    assert cut < max(starts) <= cut + 2 * FENCE + INSTANT
+    assert max(starts) <= cut + 2 * FENCE + INSTANT
     stage.quiet()
     stage.check(acked=acked)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from windlass.files.loader import NOTHING, JobFile, Loaded, load_folder
 
-PATIENCE = 15.0
+PATIENCE = 30.0
 
 GOOD = "def run(ctx):\n    return 1\n"
 

@@ -207,7 +207,7 @@ def patient(ctx: SyncContext) -> None:
     time.sleep(600)
 """)
     run = await jobs.patient.aenqueue()
-    async with working(jobs.app, drain="300ms"):
+    async with working(jobs.app, drain="1500ms"):
         await until(lambda: len(said()) == 1)
     await run.arefresh()
     assert (run.status, run.failures, run.crash_count) == ("queued", 0, 0)
