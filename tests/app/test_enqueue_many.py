@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, working
+from tests.fixtures.apps import PATIENCE, within, working
 from windlass import KeyConflict, Status, UsageError, Windlass
 from windlass.store.interface import Call
 
@@ -186,22 +186,28 @@ async def test_error_that_is_nobodys_ends_one_group_only(
     app: Windlass, double: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arun: Callable[[Call[Any]], Any] = app.store.arun
-    broken = [RuntimeError("broken"), RuntimeError("broken")]
+    under_way, gathered, broken = asyncio.Event(), asyncio.Event(), True
 
     async def breaking(call: Call[Any]) -> Any:
+        nonlocal broken
         if broken:
-            raise broken.pop()
+            broken = False
+            under_way.set()
+            await gathered.wait()
+            raise RuntimeError("broken")
         return await arun(call)
 
     monkeypatch.setattr(app.store, "arun", breaking)
+    first = asyncio.create_task(double.aenqueue(0))
+    await within(under_way)
+    others = [asyncio.create_task(double.aenqueue(n)) for n in range(1, 10)]
+    await asyncio.sleep(0)  # they wait behind it now
+    gathered.set()
     async with asyncio.timeout(PATIENCE):
-        results = await asyncio.gather(
-            *(double.aenqueue(n) for n in range(200)), return_exceptions=True
-        )
-    runs = [run for run in results if not isinstance(run, BaseException)]
-    assert 0 < len(runs) < 200
-    assert {str(error) for error in results if isinstance(error, BaseException)} == {"broken"}
-    assert count(app) == len(runs)
+        with pytest.raises(RuntimeError, match="broken"):
+            await first
+        runs = await asyncio.gather(*others)
+    assert count(app) == len(runs) == 9
 
 
 async def test_one_hint_for_a_group(

@@ -1,10 +1,10 @@
 """Group commit for the async face: what many coroutines enqueue at once goes in one transaction.
 
 The first to come is sent at once; those that come while it is on its way gather and go together.
-When many have gathered they go as two: while the store writes the one half, the coroutines of
-the other make their next runs. Whoever listens is told once per group, before its members hear.
-If a group is refused (one of its keys conflicts, say), each member is sent alone, so that one
-caller's mistake is that caller's error only.
+When many have gathered, and the store can write two groups abreast, they go as two: while one
+half is written, the coroutines of the other make their next runs. Whoever listens is told once
+per group, before its members hear. If a group is refused (one of its keys conflicts, say), each
+member is sent alone, so that one caller's mistake is that caller's error only.
 """
 
 import asyncio
@@ -18,8 +18,7 @@ from windlass.errors import WindlassError
 from windlass.store.interface import Store
 
 _MOST = 500
-_TRIPS = 2
-_WORTH_OVERLAPPING = 10
+_WORTH_OVERLAPPING = 20
 
 Announce = Callable[[Sequence[NewRun], Sequence[Enqueued]], Awaitable[None]]
 
@@ -70,7 +69,8 @@ class _Group:
         self._senders.add(loop.create_task(self._send(), name="windlass-enqueue"))
 
     def _is_worth_overlapping(self) -> bool:
-        return len(self._waiting) >= 2 * _WORTH_OVERLAPPING and len(self._senders) < _TRIPS
+        free = len(self._senders) < self._store.writes_abreast
+        return free and len(self._waiting) >= 2 * _WORTH_OVERLAPPING
 
     async def _send(self) -> None:
         try:
@@ -80,13 +80,12 @@ class _Group:
             # At once, not when the task is over: who comes in between would wait for nobody.
             self._senders -= {asyncio.current_task()}
             if not self._senders and any(not member.answer.done() for member in self._waiting):
-                self._start(
-                    asyncio.get_running_loop()
-                )  # an error ended this one, and it was not theirs
+                # An error ended this one, and it was not theirs.
+                self._start(asyncio.get_running_loop())
 
     def _next_group(self) -> list[_Member]:
         members = len(self._waiting)
-        if members >= 2 * _WORTH_OVERLAPPING:
+        if members >= 2 * _WORTH_OVERLAPPING and self._store.writes_abreast > 1:
             members -= members // 2  # the others go with the next, which is sent beside this
         group = [self._waiting.popleft()]
         size = len(group[0].runs)

@@ -406,6 +406,7 @@ class Store(Protocol):
         ...
 
     migrates_itself: bool  # an older schema is brought up to date by whoever uses it next
+    writes_abreast: int  # how many writes of one process make headway at once
 
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; returns the versions before and after."""

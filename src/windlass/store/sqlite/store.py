@@ -68,6 +68,7 @@ class SqliteStore:
     """A :class:`windlass.store.interface.Store` in one file, shared by processes of one host."""
 
     migrates_itself = True
+    writes_abreast = 1
 
     def __init__(
         self,
