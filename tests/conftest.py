@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -74,6 +75,9 @@ shared_postgres = pytest.StashKey[SharedPostgres]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the process its handle on the server; nothing is started yet."""
+    # What a shell starts in the background ignores SIGINT; so would every process of the tests.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[shared_postgres] = SharedPostgres()
 
 
