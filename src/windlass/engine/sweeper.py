@@ -64,9 +64,13 @@ class Sweeper(Service):
         self._last = sources.clock.monotonic()
         self._next_reap = 0.0
         self._blind = False  # the last sweep failed
-        self._heard: datetime | None = None  # the store's time at the end of the last sweep
+        self._heard: datetime | None = None  # the store's time when it was last told
         self._next_resend = 0.0
         self.sweeps = 0
+
+    def hear(self, now: datetime) -> None:
+        """The store said what time it is: from here on we count ourselves."""
+        self._heard, self._last = now, self._sources.clock.monotonic()
 
     def failed(self, error: Exception) -> None:
         """An outage of ours may have been everybody's."""
@@ -90,8 +94,7 @@ class Sweeper(Service):
                 limit=LIMIT,
             )
         )
-        self._last = self._sources.clock.monotonic()
-        self._heard = reply.now
+        self.hear(reply.now)
         if believed is not None and reply.now > believed + timedelta(seconds=self._grace / 2):
             self._blind = True
         if self._blind or self._last - began > self._grace / 2:

@@ -221,7 +221,7 @@ class Worker:
                 # So that processes without this code can enqueue by name.
                 await self._store.arun(operations.sync_jobs(rows))
                 await self._jobs_told()
-                await register(self._store, info, self._options.lease)
+                self._sweeper.hear(await register(self._store, info, self._options.lease))
                 break
             except StoreUnavailable as error:
                 log.warning("waiting for the store", extra={"error": str(error)})

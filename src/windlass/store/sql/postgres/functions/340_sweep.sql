@@ -21,16 +21,27 @@ declare
   v_steady boolean := p_believed is null
                       or windlass.now() <= p_believed + make_interval(secs => p_grace / 2);
 begin
-  if p_expire and v_steady then
-    v_expired := windlass.expire(p_limit);
-  end if;
-  -- After a restart of the server nobody could renew for a while: that is no crash of theirs. A
-  -- start in the future means that the clock was set back, not that the server has just started.
-  if p_reap and v_steady
-     and clock_timestamp() not between pg_postmaster_start_time()
-                               and pg_postmaster_start_time() + make_interval(secs => p_grace)
-  then
-    v_reap := windlass.reap(p_max_crashes, p_limit);
+  if v_steady and (p_expire or p_reap) then
+    begin
+      if p_expire then
+        v_expired := windlass.expire(p_limit);
+      end if;
+      -- After a restart of the server nobody could renew for a while: that is no crash of theirs.
+      -- A start in the future means that the clock was set back, not that the server has just
+      -- started.
+      if p_reap
+         and clock_timestamp() not between pg_postmaster_start_time()
+                                   and pg_postmaster_start_time() + make_interval(secs => p_grace)
+      then
+        v_reap := windlass.reap(p_max_crashes, p_limit);
+      end if;
+      if windlass.now() > p_believed + make_interval(secs => p_grace / 2) then
+        raise exception 'the clock was set during a sweep' using errcode = 'WL009';
+      end if;
+    exception when sqlstate 'WL009' then
+      v_expired := 0;  -- undone: as if it had been seen before
+      v_reap := null;
+    end;
   end if;
   if p_dispatch then
     select json_agg(json_build_object('tenant', d.tenant, 'id', d.id)) into v_dispatched
