@@ -130,3 +130,14 @@ async def test_a_service_by_itself_ends_too_and_says_so_where_it_is_stopped(
         await service.stop()
     await service.stop()  # once
     assert caplog.messages == ["service cannot go on"]
+
+
+async def test_whoever_asks_at_once_is_told_the_same(app: Windlass, url: str) -> None:
+    operations = app.store.operations
+    app.migrate()
+    await app.store.arun(operations.sync_jobs([]))
+    outgrow(url, "roster")
+    row = app.job(name="another")(Handlers(app).on_loop).spec.row("default")
+    calls = (app.store.arun(operations.sync_jobs([row])) for _ in range(20))
+    errors = await asyncio.gather(*calls, return_exceptions=True)
+    assert [getattr(error, "found", error) for error in errors] == [LATER] * 20

@@ -67,7 +67,7 @@ class PostgresStore:
         # Apart from the others: who holds a transaction open must not keep a worker waiting.
         self._lent = AsyncPool(self._target, _POOL_SIZE)
         self._expected = migrate.expected_version()
-        self._checked = self._worked = False
+        self._checked = False
         self._listeners: weakref.WeakSet[PostgresWakeups] = weakref.WeakSet()
         self._next_notify = 0.0
         # Tests run on a clock of their own; the database must tell the same time.
@@ -96,11 +96,11 @@ class PostgresStore:
         while True:
             try:
                 with self._sync.connection() as conn:
-                    self._check(conn)
+                    self._check(conn, again=looked)
                     return self._execute(conn, cast("Statement[T]", call))
             except psycopg.Error as error:
                 if is_outgrown(error) and not looked:
-                    looked, self._checked = True, False  # the check knows what to say of it
+                    looked = True  # the check knows what to say of it
                     continue
                 pause = patience.after(error)
             time.sleep(pause)
@@ -112,11 +112,11 @@ class PostgresStore:
         while True:
             try:
                 async with self._async.connection() as conn:
-                    await self._acheck(conn)
+                    await self._acheck(conn, again=looked)
                     return await self._aexecute(conn, cast("Statement[T]", call))
             except psycopg.Error as error:
                 if is_outgrown(error) and not looked:
-                    looked, self._checked = True, False
+                    looked = True
                     continue
                 pause = patience.after(error)
             await asyncio.sleep(pause)
@@ -246,20 +246,19 @@ class PostgresStore:
             cursor = await conn.execute(call.sql, call.parameters)
             return call.read(await cursor.fetchall())
 
-    def _check(self, conn: PatientConnection) -> None:
-        """Once per store, and where something is missing: is this the schema that we know?"""
-        if not self._checked:
-            self._judge(migrate.stored_version(conn))
+    def _check(self, conn: PatientConnection, *, again: bool) -> None:
+        """Once per store, and where something is missing: is this the schema that we know?
 
-    async def _acheck(self, conn: PatientAsyncConnection) -> None:
-        if not self._checked:
-            self._judge(await self._stored_version(conn))
+        One that has worked goes on with what it still finds: a worker may give its leases back.
+        """
+        if again or not self._checked:
+            migrate.check(migrate.stored_version(conn))
+            self._checked = True
 
-    def _judge(self, found: int) -> None:
-        # One that has worked goes on with what it still finds: a worker may give its leases back.
-        self._checked = self._worked
-        migrate.check(found)
-        self._checked = self._worked = True
+    async def _acheck(self, conn: PatientAsyncConnection, *, again: bool) -> None:
+        if again or not self._checked:
+            migrate.check(await self._stored_version(conn))
+            self._checked = True
 
     async def _stored_version(self, conn: PatientAsyncConnection) -> int:
         exists: Row | None = await (await conn.execute(self._sql["schema_exists"])).fetchone()
