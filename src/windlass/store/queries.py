@@ -3,7 +3,7 @@
 A file of ``sql/<dialect>/queries`` holds statements, each under a line ``-- name: claim_heads``
 that lasts until the next such line. Comment lines directly below the name say why and are left
 out; what is before the first name is about the whole file. There are no templates: what is in
-the file is what is executed.
+the file is what is executed; but SQLite's batches repeat the row of values of an insert.
 """
 
 import re

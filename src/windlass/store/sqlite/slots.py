@@ -34,19 +34,8 @@ class SlotRuns:
         self._add("fire_run", (*record, schedule, slot))
         self._add("add_live", (run.tenant, schedule, slot, blob))
         place = (
-            run.tenant,
-            blob,
-            run.job,
-            run.queue,
-            -run.priority,
-            0,
-            0,
-            0,
-            0,
-            1,
-            expires_at,
-            due,
-        )
+            run.tenant, blob, run.job, run.queue, -run.priority, 0, 0, 0, 0, 1, expires_at, due,
+        )  # fmt: skip
         if due > now:
             self._add("insert_timer", (*place, "delay"))
         else:

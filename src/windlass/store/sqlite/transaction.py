@@ -34,7 +34,7 @@ def _widened(sql: str, count: int) -> str:
     return f"{head}{values}{', '.join([_PARAMETER.sub('?', row)] * count)}"
 
 
-def _runs_of(count: int) -> Iterator[int]:
+def _widths(count: int) -> Iterator[int]:
     """Yield sizes that make up a count, by powers of two: few statements serve all counts."""
     size = _WIDEST
     while count:
@@ -93,7 +93,7 @@ class Transaction:
         other thread while it does. Each new row gets the number after the greatest.
         """
         done = 0
-        for count in _runs_of(len(rows)):
+        for count in _widths(len(rows)):
             part = rows[done : done + count]
             self._connection.execute(_widened(self._queries[name], count), list(chain(*part)))
             done += count
