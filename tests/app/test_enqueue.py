@@ -300,3 +300,5 @@ async def test_runs_of_a_batch_are_a_sequence(app: Windlass) -> None:
     assert repr(runs).count("<Run ") == 5
     with pytest.raises(IndexError):
         runs[5]
+    with pytest.raises(IndexError):
+        runs[-6]

@@ -48,7 +48,7 @@ class Handles(Sequence[Run]):
     def __getitem__(self, index: int | slice) -> Run | Sequence[Run]:
         if isinstance(index, slice):
             return [self._at(n) for n in range(len(self))[index]]
-        return self._at(index if index >= 0 else index + len(self))
+        return self._at(index if index >= 0 else range(len(self))[index])
 
     def __iter__(self) -> Iterator[Run]:
         return map(self._at, range(len(self)))
