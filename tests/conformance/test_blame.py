@@ -124,3 +124,21 @@ def test_what_is_left_of_a_worker_reaped_in_part_was_not_alone(drive: Driver) ->
     replies = [drive.sweep(reap=True, limit=2) for _ in range(2)]
 
     assert [(reply.reaped, reply.crashed) for reply in replies] == [(2, 0), (1, 0)]
+
+
+def test_the_limit_of_a_sweep_changes_nobodys_blame(drive: Driver) -> None:
+    """Two workers die, each with one run; the second is left for the next sweep."""
+    runs = [drive.add(), drive.add()]
+    for run in runs:
+        for _ in range(2):
+            lose_worker(drive, run)
+    for number, run in enumerate(runs):
+        drive.take(run, f"w{number}")
+    for number in range(2):
+        drive.kill(f"w{number}")
+    drive.advance(1)
+
+    replies = [drive.sweep(reap=True, max_crashes=3, limit=1) for _ in range(2)]
+
+    assert [(reply.crashed, len(reply.workers)) for reply in replies] == [(1, 1), (1, 1)]
+    assert {drive.get(run).failure for run in runs} == {Failure.CRASHED}

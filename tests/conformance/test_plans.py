@@ -290,7 +290,9 @@ SMALL = frozenset({"workers", "jobs", "sqlite_schema", "schema_version"})
 # Names of lists and of what was found so far, within the statements.
 LISTS = frozenset({"json_each", "i", "found", "holder", "h", "w", "owner", "first", "oldest"})
 # A page; a few rows; what operators ask for.
-SORTS = frozenset({"get_runs", "list_workers", "oldest_held", "queue_demand", "overdue"})
+SORTS = frozenset(
+    {"get_runs", "list_workers", "dead_workers", "oldest_held", "queue_demand", "overdue"}
+)
 INDEXES = {
     "claim_heads": "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id)>(?,?,?))",
     "lease_range": "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id,tenant)>(?,?,?,?)",

@@ -78,26 +78,27 @@ class _Reaped:
 def _reap(tx: Transaction, max_crashes: int, limit: int) -> _Reaped:
     """Take the leases of dead workers; a lease without a worker's row is dead as well.
 
-    The dead worker's row goes at once, also where the limit leaves some of its leases for the
-    next sweep: it must not be revived by a renewal in between.
+    The row of a worker that is visited goes at once, also where the limit leaves some of its
+    leases for the next sweep: it must not be revived by a renewal in between. Who is not visited
+    stays registered: what the next sweep takes from it must count as its only run, if it is.
     """
     reaped = _Reaped()
     leases: list[tuple[Lease, bool]] = []
-    dead = tx.fetch("dead_workers", (tx.now,))
-    registered = {worker for (worker,) in dead}
-    for (worker,) in tx.fetch("lost_workers", (tx.now,)):
+    # One without a row of its own may have been reaped in part: nobody knows how many it held.
+    holders = [
+        *((worker, True) for (worker,) in tx.fetch("dead_workers", (tx.now, limit))),
+        *((worker, False) for (worker,) in tx.fetch("lost_workers")),
+    ]
+    for worker, registered in holders:
         if len(leases) >= limit:
-            reaped.more = True
             break
         found = tx.fetch("worker_leases", (worker, max(2, limit - len(leases))))
-        # One without a row of its own may have been reaped in part: nobody knows how many it held.
-        alone = len(found) == 1 and worker in registered
+        alone = registered and len(found) == 1
         leases += [(lease_of(row), alone) for row in found[: limit - len(leases)]]
-        reaped.workers.append(worker)
-    reaped.more = reaped.more or len(leases) >= limit
-    tx.execute_many("delete_worker", dead)
-    known = set(reaped.workers)
-    reaped.workers += [worker for (worker,) in dead if worker not in known]
+        if registered:
+            reaped.workers.append(worker)
+    reaped.more = len(leases) >= limit
+    tx.execute_many("delete_worker", [(worker,) for worker in reaped.workers])
     moves = Moves(tx)
     for lease, alone in leases:
         verb = after_lost_worker(lease.crash_count + 1, alone=alone, max_crashes=max_crashes)

@@ -17,11 +17,11 @@ select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
   from ready where expires_at <= :now order by expires_at limit :limit
 
 -- name: dead_workers
-select id from workers where alive_until <= :now order by id
+select id from workers where alive_until <= :now order by alive_until limit :limit
 
 -- name: lost_workers
--- Workers that leases name and that are not alive, or not there: one probe of the index for
--- each worker with leases.
+-- Workers that leases name and that are not there: one probe of the index for each worker with
+-- leases.
 with recursive holder (worker) as (
   select min(worker) from leases
   union all
@@ -30,7 +30,7 @@ with recursive holder (worker) as (
 )
 select h.worker from holder h
  where h.worker is not null
-   and not exists (select 1 from workers w where w.id = h.worker and w.alive_until > :now)
+   and not exists (select 1 from workers w where w.id = h.worker)
 
 -- name: unpublished
 select tenant, id from ready
