@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
+from itertools import pairwise
 
+import psycopg
 import pytest
 
 from tests.conformance.desk import Desk, by_key, minute
-from tests.conformance.kit import Opened, make_finish
+from tests.conformance.kit import Opened, make_finish, requires
+from tests.conformance.places import Place, PostgresPlace
 from tests.conformance.test_races import assert_sound, race
+from tests.conformance.test_undone import waiting
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import RunRef
 from windlass.domain.timetable import Decision, Overlap, PutOutcome, ScheduleRow
@@ -227,3 +232,27 @@ def test_schedulers_that_cancel_do_not_lock_each_other_out(pair: tuple[Desk, Des
 
         assert {one.get(row).fired for row in rows} == {one.get(rows[0]).fired}
     assert_sound(one.drive)
+
+
+@requires("server")
+def test_a_change_that_waited_for_a_pause_is_not_older_than_it(
+    place: Place, open_real: Opened
+) -> None:
+    """The change begins first, and comes second: it takes its time when the row is its own."""
+    assert isinstance(place, PostgresPlace)
+    desk = Desk(open_real())
+    row = desk.put(key="k")
+    with psycopg.connect(place.url) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("select windlass.lock_schedule('default', %s, null)", (row.id,))
+        changing = pool.submit(desk.store, desk.new(key="k", job="other"))
+        waiting(place, 1)
+        other.execute("select windlass.enable_schedule('default', %s, null, false)", (row.id,))
+        other.commit()
+        changing.result()
+
+    events = desk.events(row)
+    assert [event.type for event in events] == [
+        "schedule.created", "schedule.paused", "schedule.changed",
+    ]  # fmt: skip
+    assert all(one.at < two.at for one, two in pairwise(events))
+    assert desk.get(row).updated_at == events[-1].at

@@ -1,5 +1,6 @@
--- One schedule by its id or, where there is none, by its key, locked. Every change to a schedule,
--- its slots and its live runs takes this lock first.
+-- One schedule by its id or, where there is none, by its key, locked: this row guards the schedule,
+-- its slots and its live runs. Those who store, fire or release lock it in ways of their own, and a
+-- retry shares it (windlass.put_schedule, hold_schedules, release_waiting, reopen_run).
 create or replace function windlass.lock_schedule(p_tenant text, p_id uuid, p_key text)
 returns windlass.schedules
 language plpgsql volatile security definer

@@ -7,7 +7,7 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
-  v_now timestamptz := windlass.now();
+  v_now timestamptz;
   v_same boolean;
 begin
   loop
@@ -29,20 +29,21 @@ begin
     if stored.id is null then
       insert into windlass.schedules (tenant, id, key, job, rule, input, options, overlap, enabled,
                                       origin, next_slot, seq, created_at, updated_at)
-      values (p_new.tenant, p_new.id, p_new.key, p_new.job, p_new.rule, p_new.input,
-              p_new.options, p_new.overlap, p_new.enabled, p_new.origin,
-              case when p_new.enabled then p_new.next_slot end,
-              -- An id that was deleted goes on with its numbers.
-              1 + coalesce((select e.seq from windlass.events e
-                             where e.tenant = p_new.tenant and e.subject = p_new.id
-                             order by e.seq desc limit 1), 0),
-              v_now, v_now)
+      select p_new.tenant, p_new.id, p_new.key, p_new.job, p_new.rule, p_new.input,
+             p_new.options, p_new.overlap, p_new.enabled, p_new.origin,
+             case when p_new.enabled then p_new.next_slot end,
+             -- An id that was deleted goes on with its numbers, and is younger than their events.
+             1 + coalesce((select e.seq from windlass.events e
+                            where e.tenant = p_new.tenant and e.subject = p_new.id
+                            order by e.seq desc limit 1), 0),
+             t.now, t.now
+        from (select windlass.now() as now offset 0) t
       on conflict do nothing
       returning * into stored;
       continue when not found;  -- somebody else was first: look again
       what := 'created';
       insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
-      values (stored.tenant, stored.id, stored.seq, 'schedule.created', v_now, 0,
+      values (stored.tenant, stored.id, stored.seq, 'schedule.created', stored.created_at, 0,
               json_build_object('job', stored.job));
       return;
     end if;
@@ -56,7 +57,13 @@ begin
       what := 'unchanged';
       return;
     end if;
-    -- The version tells whether it is still what was compared; if not, look again.
+    -- The version tells whether it is still what was compared; if not, look again. The time is
+    -- taken once the row is ours: a schedule's events do not go back.
+    perform 1 from windlass.schedules s
+      where s.tenant = stored.tenant and s.id = stored.id and s.version = stored.version
+        for no key update;
+    continue when not found;
+    v_now := windlass.now();
     update windlass.schedules s
        set key = coalesce(p_new.key, s.key), job = p_new.job, rule = p_new.rule,
            input = p_new.input, options = p_new.options, overlap = p_new.overlap,
@@ -65,9 +72,8 @@ begin
                             when s.enabled then p_new.next_slot end,
            version = s.version + (not v_same)::integer, seq = s.seq + (not v_same)::integer,
            updated_at = v_now
-     where s.tenant = stored.tenant and s.id = stored.id and s.version = stored.version
+     where s.tenant = stored.tenant and s.id = stored.id
     returning * into stored;
-    continue when not found;
     what := case when v_same then 'unchanged' else 'changed' end;
     if not v_same then
       insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
