@@ -28,6 +28,9 @@ begin
   kind := 'now';
   started_at := v_now;
   return next;
+  if p_ids is not null and p_others is not null then
+    perform windlass.lock_leases(p_tenants, p_ids, p_tokens, p_others);
+  end if;
   if p_ids is not null then
     return query
       select 'lost', s.tenant, s.id, null::text, null::text, s.token, null::integer,

@@ -12,9 +12,11 @@ declare
   v_count integer;
 begin
   -- The record first, as retry does: its row is the mutex, between the two and between two that
-  -- discard at once. What it protects is read by the next statement, after the wait.
+  -- discard at once. What it protects is read by the next statement, after the wait. A live run is
+  -- no dead letter, and whoever is just ending it is not waited for.
   perform 1 from windlass.runs r
-    where r.tenant = p_tenant and r.id = any (p_ids) order by r.id for update;
+    where r.tenant = p_tenant and r.id = any (p_ids) and r.status is not null
+    order by r.id for update;
   v_now := windlass.now();  -- once the rows are ours: a run's events do not go back
   with letter as (
     update windlass.runs r set seq = r.seq + 1
