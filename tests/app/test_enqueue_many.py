@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -208,6 +209,48 @@ async def test_error_that_is_nobodys_ends_one_group_only(
             await first
         runs = await asyncio.gather(*others)
     assert count(app) == len(runs) == 9
+
+
+async def test_error_of_one_sent_alone_leaves_the_rest_of_its_group(
+    app: Windlass, double: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await double.using(key="taken").aenqueue(0)
+    arun: Callable[[Call[Any]], Any] = app.store.arun
+    writes = 0
+
+    async def breaking(call: Call[Any]) -> Any:
+        nonlocal writes
+        if call.name.startswith("enqueue"):
+            writes += 1
+            if writes == 2:  # the first is the group, which is refused
+                raise RuntimeError("broken")
+        return await arun(call)
+
+    monkeypatch.setattr(app.store, "arun", breaking)
+    tasks = [asyncio.create_task(double.aenqueue(n)) for n in range(1, 5)]
+    wrong = asyncio.create_task(double.using(key="taken").aenqueue(9))
+    async with asyncio.timeout(PATIENCE):
+        results = await asyncio.gather(*tasks, wrong, return_exceptions=True)
+    kinds = [type(result).__name__ for result in results]
+    assert sorted(kinds) == ["KeyConflict", "Run", "Run", "Run", "RuntimeError"]
+    assert count(app) == 4
+
+
+async def test_groups_are_sent_in_nobodys_context(
+    app: Windlass, double: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arun: Callable[[Call[Any]], Any] = app.store.arun
+    request: ContextVar[str] = ContextVar("request", default="nobody's")
+    seen: list[str] = []
+
+    async def looking(call: Call[Any]) -> Any:
+        seen.append(request.get())
+        return await arun(call)
+
+    monkeypatch.setattr(app.store, "arun", looking)
+    request.set("the first caller's")
+    await asyncio.gather(*(double.aenqueue(n) for n in range(10)))
+    assert set(seen) == {"nobody's"}
 
 
 async def test_one_hint_for_a_group(

@@ -69,6 +69,33 @@ async def test_async_write_outside_does_not_wait_for_itself(app: Windlass) -> No
     await app.aclose()
 
 
+async def test_write_that_would_join_others_does_not_wait_for_itself(app: Windlass) -> None:
+    send = app.jobs["send"]
+    async with app.transaction() as tx:
+        # Somebody else's group waits for this very lock.
+        other = asyncio.get_running_loop().create_task(send.aenqueue(n=1), context=_fresh())
+        await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE / 2):
+            with pytest.raises(UsageError, match="connection=tx"):
+                await send.aenqueue(n=2)
+        run = await send.using(connection=tx).aenqueue(n=3)
+    await other
+    assert {found.input["n"] for found in await app.alist()} == {1, 3}
+    assert (await app.aget(run.id)).status == "queued"
+    await app.aclose()
+
+
+async def test_refusal_of_one_write_is_not_that_of_others(app: Windlass) -> None:
+    send = app.jobs["send"]
+    async with app.transaction():
+        refused = asyncio.create_task(send.aenqueue(n=1))
+        other = asyncio.get_running_loop().create_task(send.aenqueue(n=2), context=_fresh())
+        with pytest.raises(UsageError, match="connection=tx"):
+            await refused
+    assert (await other).input == {"n": 2}
+    await app.aclose()
+
+
 def test_reads_go_on_beside_it(app: Windlass) -> None:
     run = app.jobs["send"].enqueue(n=1)
     with app.transaction() as tx:

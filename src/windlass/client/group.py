@@ -4,13 +4,15 @@ The first to come is sent at once; those that come while it is on its way gather
 When many have gathered, and the store can write two groups abreast, they go as two: while one
 half is written, the coroutines of the other make their next runs. Whoever listens is told once
 per group, before its members hear. If a group is refused (one of its keys conflicts, say), each
-member is sent alone, so that one caller's mistake is that caller's error only.
+member is sent alone, so that one caller's mistake is that caller's error only. For the same reason
+who may not write now is refused before joining, and groups are sent in nobody's context.
 """
 
 import asyncio
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from typing import NamedTuple
 
 from windlass.domain.run import Enqueued, NewRun
@@ -59,6 +61,7 @@ class _Group:
     def enqueue(
         self, loop: asyncio.AbstractEventLoop, runs: Sequence[NewRun]
     ) -> asyncio.Future[Sequence[Enqueued]]:
+        self._store.admit("enqueue")
         answer: asyncio.Future[Sequence[Enqueued]] = loop.create_future()
         self._waiting.append(_Member(runs, answer))
         if not self._senders or self._is_worth_overlapping():
@@ -66,7 +69,9 @@ class _Group:
         return answer
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._senders.add(loop.create_task(self._send(), name="windlass-enqueue"))
+        # Of its own: what the first to come has around it is not the others'.
+        sender = loop.create_task(self._send(), name="windlass-enqueue", context=Context())
+        self._senders.add(sender)
 
     def _is_worth_overlapping(self) -> bool:
         free = len(self._senders) < self._store.writes_abreast
@@ -104,8 +109,7 @@ class _Group:
             if len(group) == 1:
                 _refuse(group[0], error)
                 return
-            for member in group:
-                await self._send_group([member])
+            await self._send_each(group)
             return
         except BaseException as error:
             # Canceled, or a bug: nobody must be left waiting.
@@ -118,6 +122,14 @@ class _Group:
             if not member.answer.done():
                 member.answer.set_result(answers[position:end])
             position = end
+
+    async def _send_each(self, group: list[_Member]) -> None:
+        left = deque(group)
+        try:
+            while left:
+                await self._send_group([left.popleft()])
+        finally:
+            self._waiting.extendleft(reversed(left))  # what ended this is one member's, not theirs
 
 
 def _refuse(member: _Member, error: BaseException) -> None:

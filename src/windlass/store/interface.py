@@ -360,6 +360,11 @@ class Store(Protocol):
         """Where operators' questions are made."""
         ...
 
+    def admit(self, write: str) -> None:
+        """Raise UsageError where the caller may not write now, before it has somebody else do it,
+        of whom that is not true. ``write`` names the call."""
+        ...
+
     def run(self, call: Call[T]) -> T:
         """Run a call, blocking; usable from any thread and, after a fork, in the child."""
         ...

@@ -89,6 +89,9 @@ class PostgresStore:
         """Where operators' questions are made."""
         return self._inspection
 
+    def admit(self, write: str) -> None:
+        """Nothing to refuse: a call has a connection of its own, and waits for rows only."""
+
     def run(self, call: Call[T]) -> T:
         """Run a call, blocking."""
         patience = self._new_patience(call)

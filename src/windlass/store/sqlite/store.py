@@ -104,13 +104,20 @@ class SqliteStore:
         """Where operators' questions are made."""
         return self._inspection
 
+    def admit(self, write: str) -> None:
+        """Refuse what would wait for a lock that the caller itself holds."""
+        self._own().transactions.refuse_inside(
+            f"write by a transaction of its own ({write})",
+            "give connection=tx to what you enqueue, and do the rest before or after",
+        )
+
     def run(self, call: Call[T]) -> T:
         """Run a call on this thread."""
         ours = _ours(call)
         own = self._own()
         if ours.kind is not Kind.WRITE:
             return own.blocking.read(ours.body)
-        self._admit(own, call)
+        self._begin(call)
         try:
             return own.blocking.write(ours.body)
         except StoreFull:
@@ -123,7 +130,7 @@ class SqliteStore:
         ours = _ours(call)
         own = self._own()
         if ours.kind is Kind.WRITE:
-            self._admit(own, call)
+            self._begin(call)
         if ours.kind is Kind.WRITE or not own.opened:
             # Opening the file, and making its tables, is for the thread as well.
             try:
@@ -213,12 +220,9 @@ class SqliteStore:
     ) -> None:
         self.close()
 
-    def _admit(self, own: _Process, call: Call[T]) -> None:
+    def _begin(self, call: Call[T]) -> None:
         """Refuse what cannot go well: new work on a full disk, a wait for a lock of our own."""
-        own.transactions.refuse_inside(
-            f"write by a transaction of its own ({call.name})",
-            "give connection=tx to what you enqueue, and do the rest before or after",
-        )
+        self.admit(call.name)
         if call.name in _NEW_WORK:
             self._ballast.lay()
 
