@@ -8,12 +8,25 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, holds, opened, working
-from windlass import Context, Retry, Run, SyncContext, Windlass
+from tests.fixtures.apps import PATIENCE, holds, opened, reached, working
+from windlass import (
+    Cancel,
+    Context,
+    Fail,
+    Retry,
+    RetryAfter,
+    Run,
+    Snooze,
+    Status,
+    SyncContext,
+    Windlass,
+    Worker,
+)
 from windlass.sources import Sources
 
 
@@ -72,14 +85,16 @@ RAISED: dict[str, tuple[Callable[[], Any], str, str]] = {
 }
 
 
-def define(app: Windlass, bodies: dict[str, Any]) -> tuple[Any, Any, Any]:
+def define(
+    app: Windlass, bodies: dict[str, Any], retry: Retry | None = None
+) -> tuple[Any, Any, Any]:
     """Jobs that do what they are named, on the loop and in threads, and one that is tame."""
 
-    @app.job(max_attempts=1)
+    @app.job(max_attempts=1, retry=retry)
     async def on_loop(what: str) -> Any:
         return bodies[what]()
 
-    @app.job(max_attempts=1)
+    @app.job(max_attempts=1, retry=retry)
     def in_thread(what: str) -> Any:
         return bodies[what]()
 
@@ -121,6 +136,132 @@ async def test_whatever_is_raised_is_retried_as_other_errors_are(app: Windlass) 
     async with working(app):
         assert await app.aresult(run.id, timeout=10) == "done"
     assert (await run.arefresh()).failures == 2
+
+
+class Late(RetryAfter):
+    """An error that asks for a delay of its own, unchecked."""
+
+    def __init__(self, delay: Any) -> None:
+        self.delay = delay
+
+
+class NoDelay(RetryAfter):
+    """An error that does not say which."""
+
+    def __init__(self) -> None: ...
+
+
+class Liar(Exception):
+    """An error of which nobody can ask what it is."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        raise SystemExit("not telling")
+
+
+class Later(Snooze):
+    """The same of a value that is returned."""
+
+    __slots__ = ()
+
+    def __init__(self, delay: Any) -> None:
+        object.__setattr__(self, "delay", delay)
+
+
+class NoValue(Snooze):
+    __slots__ = ()
+
+    def __init__(self) -> None: ...
+
+
+class NoReason(Fail):
+    __slots__ = ()
+
+    def __init__(self) -> None: ...
+
+
+class Undecided:
+    """Neither true nor false."""
+
+    def __bool__(self) -> bool:
+        raise KeyboardInterrupt
+
+
+class OddReason(Cancel):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "reason", Undecided())
+
+
+def running(worker: Worker) -> int:
+    """How many seats are taken."""
+    return sum(lane.running for lane in worker._lanes.values())
+
+
+NONSENSE = (math.inf, math.nan, -1, 1e15, 10**400, None, "soon", timedelta.max)
+IN_VAIN: dict[str, tuple[Callable[[], Any], str]] = {
+    "no delay": (raising(NoDelay()), f"{__name__}.NoDelay"),
+    **{f"in {n!r:.9}": (raising(Late(n)), f"{__name__}.Late") for n in NONSENSE},
+    "no snooze": (NoValue, "AttributeError"),
+    **{f"snooze {n!r:.9}": (partial(Later, n), "windlass.errors.BadDuration") for n in NONSENSE},
+    "no reason": (NoReason, "AttributeError"),
+    "odd reason": (OddReason, "KeyboardInterrupt"),
+}
+
+
+async def test_what_asks_for_no_possible_delay_is_tried_as_other_failures_are(
+    app: Windlass, subtests: pytest.Subtests
+) -> None:
+    on_loop, in_thread, tame = define(
+        app, {name: body for name, (body, _) in IN_VAIN.items()}, Retry.fixed(0)
+    )
+    async with working(app, concurrency=1, threads=1) as worker:
+        for name, (_, kind) in IN_VAIN.items():
+            for job in (on_loop, in_thread):
+                with subtests.test(name, job=job.name):
+                    run: Run = await job.using(max_attempts=2).aenqueue(name)
+                    await run.await_end(timeout=10)
+                    assert (run.status, run.failure, run.failures) == ("failed", "exhausted", 2)
+                    assert run.error is not None
+                    assert run.error.type == kind
+        assert await app.aresult((await tame.aenqueue()).id, timeout=10) == "fine"
+        await holds(worker, 0)
+        assert running(worker) == 0
+
+
+async def test_delay_given_as_text_is_understood(app: Windlass) -> None:
+    """As a server writes it: Retry-After: 30."""
+    bodies = {"raised": raising(Late("30")), "returned": partial(Later, "30s")}
+    on_loop, in_thread, _ = define(app, bodies)
+    runs = [
+        await job.using(max_attempts=2).aenqueue(how)
+        for job in (on_loop, in_thread)
+        for how in bodies
+    ]
+    async with working(app):
+        for run in runs:
+            found = await reached(app, run.id, Status.SCHEDULED)
+            assert found.due_at is not None
+            assert found.due_at - found.attempts[0].finished_at == timedelta(seconds=30)
+
+
+@pytest.mark.parametrize("kind", ["on_loop", "in_thread"])
+async def test_error_that_no_policy_can_judge_fails_the_run_for_good(
+    app: Windlass, kind: str
+) -> None:
+    on_loop, in_thread, tame = define(app, {"lies": raising(Liar())})
+    job = on_loop if kind == "on_loop" else in_thread
+    async with working(app, concurrency=1, threads=1) as worker:
+        run: Run = await job.using(max_attempts=5).aenqueue("lies")
+        await run.await_end(timeout=10)
+        assert (run.status, run.failure, run.attempt) == ("failed", "fatal", 1)
+        assert run.error is not None
+        assert (run.error.type, run.error.message) == ("SystemExit", "not telling")
+        assert await app.aresult((await tame.aenqueue()).id, timeout=10) == "fine"
+        assert await app.aresult((await tame.aenqueue()).id, timeout=10) == "fine"
+        await holds(worker, 0)
+        assert running(worker) == 0
 
 
 class Unfit:

@@ -19,7 +19,7 @@ from enum import StrEnum
 from windlass.domain.policy import Fatal, Retry
 from windlass.domain.report import ErrorInfo, describe_error
 from windlass.domain.states import Failure
-from windlass.duration import Duration, parse_duration
+from windlass.duration import MAX_SECONDS, Duration, parse_duration
 from windlass.errors import BadOption
 
 __all__ = [
@@ -97,8 +97,9 @@ class Outcome(StrEnum):
 class Decision:
     """What the store is told about an attempt's end.
 
-    `delay` is in seconds, on the store's clock, and belongs to retry and snoozed; `failure`
-    belongs to failed, and to a crash that was one too many.
+    `delay` is in seconds, on the store's clock, and belongs to retry and snoozed; it is never so
+    long that its end could not be written. `failure` belongs to failed, and to a crash that was
+    one too many.
     """
 
     outcome: Outcome
@@ -110,6 +111,8 @@ class Decision:
         later = self.outcome in (Outcome.RETRY, Outcome.SNOOZED)
         if later != (self.delay is not None):
             raise ValueError(f"{self.outcome} with delay {self.delay}")
+        if self.delay is not None and not 0 <= self.delay <= MAX_SECONDS:
+            raise ValueError(f"{self.outcome} in {self.delay} s")
         given_up = self.outcome is Outcome.CRASHED and self.failure is Failure.CRASHED
         if (self.outcome is Outcome.FAILED or given_up) != (self.failure is not None):
             raise ValueError(f"{self.outcome} with failure {self.failure}")

@@ -165,11 +165,13 @@ class Retry:
     def delay_for(self, failures: int, error: BaseException, random: float) -> float | None:
         """Return the seconds to wait after the n-th failure (n from 1), or None for no retry.
 
-        `random` is of [0, 1) and is all the chance there is. It never raises.
+        `random` is of [0, 1) and is all the chance there is. What the error and the rules answer
+        is read with care: nonsense leaves the formula. Whether the error is of a class may still
+        raise, where a metaclass decides it.
         """
         if self.kind is RetryKind.NEVER or self.is_fatal(error):
             return None
-        asked = error.delay if isinstance(error, RetryAfter) else self._after(error)
+        asked = self._asked(error)
         if asked is not None:
             return asked
         delay = self._published(failures, error)
@@ -206,12 +208,17 @@ class Retry:
             # A broken rule must not turn a failure that could be retried into a lost run.
             return self._formula(failures)
 
-    def _after(self, error: BaseException) -> float | None:
-        # Along the class's own order of bases, so that the most specific rule wins.
-        rule = next((self.after[cls] for cls in type(error).__mro__ if cls in self.after), None)
-        if rule is None:
-            return None
+    def _asked(self, error: BaseException) -> float | None:
+        """The delay that the error, or a rule for its class, asks for."""
         try:
+            if isinstance(error, RetryAfter):
+                # A subclass may have put there what a header said, or nothing at all.
+                return parse_duration(error.delay)
+            # Along the class's own order of bases, so that the most specific rule wins.
+            mro = type(error).__mro__
+            rule = next((self.after[cls] for cls in mro if cls in self.after), None)
+            if rule is None:
+                return None
             return parse_duration(rule(error) if callable(rule) else rule)
         except BaseException:  # noqa: BLE001
             # As above: the formula answers in its place.

@@ -3,7 +3,8 @@
 A handler is foreign code. Whatever it does, exactly one of these comes of it: a `Finish` (a
 success, a failure with its decision, a snooze, a cancel, a release), or nothing at all where the
 lease is lost. This is one of the two places that catch everything: `SystemExit` in a handler ends
-its attempt, not the worker.
+its attempt, not the worker. So are the exceptions and values it ends by: where they thwart even
+the decision what to do about them, the run has failed for good.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from windlass.domain.outcome import (
 )
 from windlass.domain.run import Claimed, Finish
 from windlass.domain.states import Failure
+from windlass.duration import parse_duration
 from windlass.engine.holdings import Holding, Stop
 from windlass.errors import BadPayload, PayloadTooLarge
 from windlass.resources import OpenResources, open_all, open_all_in_thread
@@ -60,10 +62,12 @@ class Runner:
                 ctx = Context(holding.claimed, holding, self._store, self.worker, self._resources)
                 return self._conclude(holding, await spec.handler(ctx, *args, **kwargs))
             return self._conclude(holding, await spec.handler(*args, **kwargs))
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and self._taken_down():
+        except asyncio.CancelledError as error:
+            if self._taken_down():
                 # The loop is going down, and took the handler with it before the worker could.
                 holding.stop = holding.stop or Stop.SHUTDOWN
+            return self.conclude_error(holding, error)
+        except BaseException as error:
             return self.conclude_error(holding, error)
 
     def run_sync(self, holding: Holding) -> Finish | None:
@@ -82,12 +86,13 @@ class Runner:
             return self.conclude_error(holding, error)
 
     def conclude_error(self, holding: Holding, error: BaseException) -> Finish | None:
-        """What becomes of an attempt whose handler raised, or was stopped."""
+        """What becomes of an attempt whose handler raised, or was stopped. It does not raise."""
         if os.getpid() != self._process:
             _leave_fork(error)
         if holding.stop is Stop.LOST:
             return None
-        if holding.stop is not None and isinstance(error, asyncio.CancelledError):
+        # Of its type: an exception may lie about its class, or raise when it is asked.
+        if holding.stop is not None and issubclass(type(error), asyncio.CancelledError):
             match holding.stop:
                 case Stop.SHUTDOWN:
                     return release(holding)
@@ -119,10 +124,12 @@ class Runner:
         match value:
             case None:
                 return succeeded(holding, None)
-            case Snooze(delay=delay):
-                return finish(holding, Decision(outcome=Outcome.SNOOZED, delay=delay))
-            case Cancel(reason=reason):
-                return canceled(holding, reason)
+            # Of a subclass: it may lack what it should have, or have put anything there.
+            case Snooze():
+                later = Decision(outcome=Outcome.SNOOZED, delay=parse_duration(value.delay))
+                return finish(holding, later)
+            case Cancel():
+                return canceled(holding, value.reason)
             case Fail():
                 return self._failed(holding, value.as_error(), timed_out=False)
             case _:
@@ -144,14 +151,18 @@ class Runner:
     def _failed(self, holding: Holding, error: BaseException, *, timed_out: bool) -> Finish:
         claimed, spec = holding.claimed, holding.spec
         own = claimed.options.max_attempts if claimed.options else None
-        decision = decide_failure(
-            spec.retry,
-            error,
-            failures_before=claimed.failures,
-            max_attempts=own or spec.max_attempts,
-            timed_out=timed_out,
-            random=self._sources.jitter(),
-        )
+        try:
+            decision = decide_failure(
+                spec.retry,
+                error,
+                failures_before=claimed.failures,
+                max_attempts=own or spec.max_attempts,
+                timed_out=timed_out,
+                random=self._sources.jitter(),
+            )
+        except BaseException as second:
+            # The policy could not be asked about it, and could not the next time.
+            decision, error = Decision(outcome=Outcome.FAILED, failure=Failure.FATAL), second
         return finish(holding, decision, error=error, counts=True, timed_out=timed_out)
 
 
