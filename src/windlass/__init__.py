@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         PayloadTooLarge,
         ProcessDied,
         ResultTimeout,
+        RunExpires,
         RunFailed,
         RunNotFound,
         ScheduleBusy,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         SchemaMismatch,
         StoreError,
         StoreFull,
+        StoreRefused,
         StoreUnavailable,
         UnknownJob,
         UsageError,
@@ -78,6 +80,7 @@ __all__ = [
     "Retry",
     "RetryAfter",
     "Run",
+    "RunExpires",
     "RunFailed",
     "RunNotFound",
     "Schedule",
@@ -88,6 +91,7 @@ __all__ = [
     "Status",
     "StoreError",
     "StoreFull",
+    "StoreRefused",
     "StoreUnavailable",
     "SyncContext",
     "UnknownJob",
@@ -113,8 +117,8 @@ _HOMES = {
     "windlass.errors": """
         BadArguments BadDuration BadOption BadPayload ConflictError DuplicateJob IllegalTransition
         JobFileError KeyConflict LeaseLost NotFound PayloadTooLarge ProcessDied ResultTimeout
-        RunFailed RunNotFound ScheduleBusy ScheduleNotFound SchemaMismatch StoreError StoreFull
-        StoreUnavailable UnknownJob UsageError WindlassError
+        RunExpires RunFailed RunNotFound ScheduleBusy ScheduleNotFound SchemaMismatch StoreError
+        StoreFull StoreRefused StoreUnavailable UnknownJob UsageError WindlassError
     """,
     "windlass.job": "Job",
     "windlass.schedules": "Schedule",

@@ -13,6 +13,7 @@
     ├── ConflictError               conflict            right call, wrong moment
     │   ├── IllegalTransition       illegal_transition
     │   ├── KeyConflict             key_conflict
+    │   ├── RunExpires              run_expires
     │   ├── ScheduleBusy            schedule_busy
     │   └── LeaseLost               lease_lost
     ├── NotFound                    not_found
@@ -21,6 +22,7 @@
     ├── StoreError                  store               the database's trouble
     │   ├── StoreUnavailable        store_unavailable   (retryable)
     │   ├── StoreFull               store_full
+    │   ├── StoreRefused            store_refused       what it was given, not the moment
     │   └── SchemaMismatch          schema_mismatch
     ├── ProcessDied                 process_died        under a handler
     ├── ResultTimeout               result_timeout      (also a TimeoutError)
@@ -228,6 +230,24 @@ class KeyConflict(ConflictError):
         return f"Key {self.key!r} of job {self.job!r} belongs to run {self.run} with other input."
 
 
+class RunExpires(ConflictError):
+    """The run would have expired by the time it is to wait for; both are ISO 8601, in UTC."""
+
+    code = "run_expires"
+
+    def __init__(self, run: str, expires_at: str, at: str) -> None:
+        super().__init__(run, expires_at, at)
+        self.run = run
+        self.expires_at = expires_at
+        self.at = at
+
+    def __str__(self) -> str:
+        return (
+            f"Run {self.run} expires at {self.expires_at} and cannot wait until {self.at}: "
+            "choose an earlier time."
+        )
+
+
 class ScheduleBusy(ConflictError):
     """A schedule cannot do what was asked at this moment."""
 
@@ -308,6 +328,12 @@ class StoreFull(StoreError):
     """The disk or the quota of the database is full."""
 
     code = "store_full"
+
+
+class StoreRefused(StoreError):
+    """The database refused what it was given: trying again cannot help."""
+
+    code = "store_refused"
 
 
 class SchemaMismatch(StoreError):
@@ -393,6 +419,7 @@ SQLSTATES: Mapping[str, type[WindlassError]] = MappingProxyType(
         "WL001": RunNotFound,
         "WL002": IllegalTransition,
         "WL003": KeyConflict,
+        "WL004": RunExpires,
         "WL005": BadArguments,
         "WL006": UnknownJob,
         "WL007": PayloadTooLarge,

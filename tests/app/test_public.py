@@ -13,18 +13,19 @@ NAMES = [
     "ConflictError", "Context", "DuplicateJob", "EventType", "Fail", "Failure", "Fatal",
     "IllegalTransition", "Job", "JobFileError", "KeyConflict", "LeaseLost", "NotFound",
     "PayloadTooLarge", "ProcessDied", "Request", "ResultTimeout", "Retry", "RetryAfter", "Run",
-    "RunFailed",
+    "RunExpires", "RunFailed",
     "RunNotFound", "Schedule", "ScheduleBusy", "ScheduleNotFound",
-    "SchemaMismatch", "Snooze", "Status", "StoreError", "StoreFull", "StoreUnavailable",
-    "SyncContext", "UnknownJob", "UsageError", "Windlass", "WindlassError", "Worker",
+    "SchemaMismatch", "Snooze", "Status", "StoreError", "StoreFull", "StoreRefused",
+    "StoreUnavailable", "SyncContext", "UnknownJob", "UsageError", "Windlass", "WindlassError", "Worker",
     "WorkerOptions", "WorkerState",
 ]  # fmt: skip
 
 VERBS = [
     "aworkers", "workers",
-    "aclose", "acancel", "aenqueue", "aenqueue_many", "aget", "alist", "aresult", "aretry",
+    "aclose", "acancel", "aenqueue", "aenqueue_many", "aget", "alist", "areschedule", "aresult",
+    "aretry",
     "cancel", "client", "close", "enqueue", "enqueue_many", "get", "job", "jobs", "list",
-    "migrate", "resource", "result", "retry", "running", "running_in_thread", "schedule",
+    "migrate", "reschedule", "resource", "result", "retry", "running", "running_in_thread", "schedule",
     "schedules", "settings", "sources", "store", "transaction", "transport", "worker",
 ]  # fmt: skip
 
@@ -43,6 +44,7 @@ def test_every_verb_of_a_run_has_its_twin() -> None:
     names = set(VERBS)
     for verb in ("enqueue", "enqueue_many", "get", "list", "result", "cancel", "retry", "close"):
         assert {verb, f"a{verb}"} <= names
+    assert {"reschedule", "areschedule"} <= names
 
 
 def test_every_public_error_descends_from_one() -> None:

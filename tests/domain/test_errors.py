@@ -31,10 +31,15 @@ SAMPLES: list[tuple[WindlassError, str]] = [
     (errors.JobFileError("jobs/a.py", None, "no"), "jobs/a.py: no"),
     (errors.IllegalTransition("r", "running", "retry"), "Run r is running: retry is not possible."),
     (errors.KeyConflict("j", "k", "r"), "Key 'k' of job 'j' belongs to run r with other input."),
+    (
+        errors.RunExpires("r", "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"),
+        "Run r expires at 2030-01-01T00:00:00Z and cannot wait until 2030-01-02T00:00:00Z: choose",
+    ),
     (errors.LeaseLost("r", 3), "The lease with token 3 on run r is lost"),
     (errors.RunNotFound("r"), "There is no run r"),
     (errors.StoreUnavailable("gone"), "gone"),
     (errors.StoreFull("full"), "full"),
+    (errors.StoreRefused("too big"), "too big"),
     (errors.SchemaMismatch(None, 2), "The store has no Windlass schema"),
     (errors.SchemaMismatch(1, 2), "run `windlass migrate`"),
     (errors.SchemaMismatch(3, 2), "upgrade Windlass"),
@@ -85,6 +90,7 @@ def test_codes_are_pinned() -> None:
         "ConflictError": "conflict",
         "IllegalTransition": "illegal_transition",
         "KeyConflict": "key_conflict",
+        "RunExpires": "run_expires",
         "ScheduleBusy": "schedule_busy",
         "LeaseLost": "lease_lost",
         "NotFound": "not_found",
@@ -93,6 +99,7 @@ def test_codes_are_pinned() -> None:
         "StoreError": "store",
         "StoreUnavailable": "store_unavailable",
         "StoreFull": "store_full",
+        "StoreRefused": "store_refused",
         "SchemaMismatch": "schema_mismatch",
         "ProcessDied": "process_died",
         "ResultTimeout": "result_timeout",
@@ -120,6 +127,7 @@ def test_result_timeout_is_also_the_builtin_one() -> None:
         ("WL001", ["r1"], "There is no run r1"),
         ("WL002", ["r1", "succeeded", "cancel"], "Run r1 is succeeded: cancel"),
         ("WL003", ["send", "k", "r1"], "belongs to run r1"),
+        ("WL004", ["r1", "T1", "T2"], "Run r1 expires at T1 and cannot wait until T2"),
         ("WL005", ["send", "needs a queue"], "Job 'send' needs a queue."),
         ("WL006", ["send"], "There is no job 'send'"),
         ("WL007", ["input", 5, 4], "The input is 5 bytes"),
@@ -130,4 +138,4 @@ def test_sqlstate_and_detail_make_the_error(sqlstate: str, detail: list[str], te
 
 
 def test_every_sqlstate_is_covered_above() -> None:
-    assert set(SQLSTATES) == {"WL001", "WL002", "WL003", "WL005", "WL006", "WL007"}
+    assert set(SQLSTATES) == {f"WL00{n}" for n in range(1, 8)}

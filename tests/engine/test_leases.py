@@ -27,6 +27,7 @@ from windlass import (
     EventType,
     Status,
     StoreError,
+    StoreRefused,
     StoreUnavailable,
     SyncContext,
     Windlass,
@@ -288,7 +289,7 @@ async def test_one_end_that_is_refused_fails_no_neighbour(app: Windlass, moody: 
 
     def refuses(finishes: list[Finish], want: Want | None) -> Exception | None:
         bad = any(f.id == marked and f.outcome is Outcome.SUCCEEDED for f in finishes)
-        return StoreError("I do not like this result.") if bad else None
+        return StoreRefused("I do not like this result.") if bad else None
 
     moody.fails = refuses
     async with Serving(app, moody):
@@ -309,6 +310,104 @@ async def test_one_end_that_is_refused_fails_no_neighbour(app: Windlass, moody: 
         assert run.attempt == 1
 
 
+async def test_success_outlives_the_bad_moments_of_the_store(app: Windlass, moody: Moody) -> None:
+    """It is not told as a failure because the store failed, nor is the run done again."""
+    go, started = asyncio.Event(), asyncio.Semaphore(0)
+
+    @app.job
+    async def work(ctx: Context, n: int) -> int:
+        started.release()
+        await go.wait()
+        return n
+
+    refused = 0
+
+    def fails(finishes: list[Finish], want: Want | None) -> Exception | None:
+        nonlocal refused
+        if not finishes or refused >= 8:
+            return None
+        refused += 1
+        return StoreError("PostgreSQL refused cycle: cannot do that now")
+
+    runs = await app.aenqueue_many(work.request(n) for n in range(10))
+    async with Serving(app, moody):
+        for _ in runs:
+            await asyncio.wait_for(started.acquire(), PATIENCE)
+        moody.fails = fails
+        go.set()
+        for n, run in enumerate(runs):
+            assert await app.aresult(run.id, timeout=PATIENCE) == n
+    assert refused == 8
+    for run in runs:
+        await run.arefresh()
+        assert [a.outcome for a in run.attempts] == [AttemptOutcome.SUCCEEDED]
+
+
+async def test_end_that_the_store_trips_over_holds_up_no_other(app: Windlass, moody: Moody) -> None:
+    """Not the end's fault, as far as anybody knows: it is kept and tried again after the others."""
+    go, started = asyncio.Event(), asyncio.Semaphore(0)
+
+    @app.job
+    async def work(n: int) -> int:
+        started.release()
+        await go.wait()
+        return n
+
+    runs = [*await app.aenqueue_many(work.request(n) for n in range(30))]
+    odd = {run.id for run in runs[:10]}
+    over = asyncio.Event()
+
+    def trips(finishes: list[Finish], want: Want | None) -> Exception | None:
+        bad = not over.is_set() and any(f.id in odd for f in finishes)
+        return StoreError("page 7 is damaged") if bad else None
+
+    moody.fails = trips
+    async with Serving(app, moody):
+        for _ in runs:
+            await asyncio.wait_for(started.acquire(), PATIENCE)
+        go.set()
+        for run in runs[10:]:
+            await run.await_end(timeout=PATIENCE)
+        runs.append(await work.aenqueue(30))  # one that has yet to be claimed
+        await runs[30].await_end(timeout=PATIENCE)
+        over.set()
+        for run in runs[:10]:
+            await run.await_end(timeout=PATIENCE)
+    assert [(run.status, run.attempt) for run in runs] == [("succeeded", 1)] * 31
+
+
+async def test_end_whose_trip_is_canceled_with_the_loop_is_recorded(
+    app: Windlass, moody: Moody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What asyncio.run does when its main coroutine has ended: cancel every task at once."""
+
+    @app.job
+    async def work() -> str:
+        return "done"
+
+    sent, real = asyncio.Event(), moody.arun
+
+    async def arun(call: Call[Any]) -> Any:
+        given = moody.operations.given.get(id(call))
+        if given is not None and given[0] and not sent.is_set():
+            sent.set()
+            await asyncio.Event().wait()
+        return await real(call)
+
+    monkeypatch.setattr(moody, "arun", arun)
+    run = await work.aenqueue()
+    serving = Serving(app, moody)
+    await serving.__aenter__()
+    await within(sent)
+    for task in asyncio.all_tasks():
+        if task.get_name() == "windlass-trip":
+            task.cancel()
+    serving.task.cancel()
+    await asyncio.gather(serving.task, return_exceptions=True)
+    await run.arefresh()
+    assert (run.status, run.attempt, run.result) == ("succeeded", 1, "done")
+
+
 async def test_end_that_cannot_be_recorded_at_all_is_tried_again(
     app: Windlass, moody: Moody
 ) -> None:
@@ -317,7 +416,7 @@ async def test_end_that_cannot_be_recorded_at_all_is_tried_again(
         return ctx.attempt
 
     moody.fails = lambda finishes, want: (
-        StoreError("no") if any(f.token == 1 for f in finishes) else None
+        StoreRefused("no") if any(f.token == 1 for f in finishes) else None
     )
     run = await work.aenqueue()
     async with Serving(app, moody):

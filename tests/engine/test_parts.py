@@ -57,6 +57,22 @@ def test_claim_is_settled_only_when_all_before_it_are() -> None:
     assert holdings.snapshot()[0] == third
 
 
+def test_claim_that_begins_while_the_renewal_looks_is_not_settled() -> None:
+    """The two run in different threads: its runs are not held yet, and must not be given back."""
+
+    class Meanwhile(set[int]):
+        def copy(self) -> set[int]:
+            seen = set(self)
+            begun.append(holdings.begin_claim())
+            return seen
+
+    begun: list[int] = []
+    holdings = Holdings(_open_claims=Meanwhile())
+    settled, held = holdings.snapshot()
+    assert begun == [1]
+    assert (settled, held) == (0, [])
+
+
 def test_lease_of_another_token_is_not_dropped() -> None:
     holdings = Holdings()
     holdings.add(make_holding("a", token=2))
@@ -276,8 +292,20 @@ async def test_lease_is_beyond_doubt_for_two_thirds_of_its_time(
     await asyncio.to_thread(renewal.join, PATIENCE)
 
 
+async def aged(app: Windlass) -> None:
+    """A server that has just been started reaps nothing, and its age cannot be made up."""
+    if app.settings.url.startswith("postgresql:"):
+        async with app.transaction() as tx:
+            await tx.execute(
+                "select pg_sleep(extract(epoch from pg_postmaster_start_time() - clock_timestamp())"
+                " + %s)",
+                (LEASE,),
+            )
+
+
 async def dead_worker(app: Windlass) -> None:
     """A run that is leased to a worker of which nothing more will be heard."""
+    await aged(app)
     operations = app.store.operations
     info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=("handler",), seats=1)
     await app.store.arun(operations.register(info, LEASE))

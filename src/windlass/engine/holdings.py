@@ -68,9 +68,10 @@ class Holdings:
 
     def begin_claim(self) -> int:
         """Number a claim that is about to be sent."""
-        self._claim_no += 1
-        self._open_claims.add(self._claim_no)
-        return self._claim_no
+        number = self._claim_no + 1
+        self._open_claims.add(number)  # first: whoever sees the number sees that it is open
+        self._claim_no = number
+        return number
 
     def settle(self, claim_no: int) -> None:
         """A claim was answered (its runs are added already) or given up."""
@@ -98,5 +99,6 @@ class Holdings:
 
     def snapshot(self) -> tuple[int, list[Held]]:
         """For the renewal thread: the settled claim number, and what is held."""
-        settled = min(self._open_claims.copy(), default=self._claim_no + 1) - 1
+        last = self._claim_no  # first: one that begins while we look is not settled
+        settled = min(self._open_claims.copy(), default=last + 1) - 1
         return settled, [holding.held for holding in self._by_run.copy().values()]

@@ -12,8 +12,13 @@ What happens when it dies here:
 - after the store has committed, before the reply: successes are recorded; claimed runs are
   leased to a worker that does not know it, and its next renewal gives them back; if the process
   is dead, the reaper does;
+- the trip is canceled with every task of its loop: ends are kept for the worker's last words;
 - the connection breaks: ends are kept and sent again. The second time the store may answer
   ``lost`` for what it had recorded the first time; the run is forgotten either way;
+- the store refuses a batch: each end is sent by itself. One that the store cannot hold becomes a
+  failure that says so; what fails for any other reason is the store's trouble, of whatever kind,
+  and is kept (see :mod:`windlass.engine.troubled`): a success is never told otherwise because the
+  store had a bad moment;
 - the schema has outgrown this program: the trip ends by that error, and the worker with it.
 """
 
@@ -25,16 +30,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from windlass.domain.outcome import Decision, Outcome, describe_error
+from windlass.domain.outcome import Outcome, describe_error
 from windlass.domain.run import Claimed, CycleReply, Finish, Held, RunRef, Want
 from windlass.domain.states import Failure
 from windlass.engine.holdings import Holdings
 from windlass.engine.lanes import BATCH, Lane, Reach
+from windlass.engine.troubled import Troubled
 from windlass.errors import (
     SchemaMismatch,
-    StoreError,
     StoreFull,
+    StoreRefused,
     StoreUnavailable,
+    UsageError,
     WindlassError,
 )
 from windlass.sources import Sources
@@ -46,6 +53,9 @@ _MOST_TRIPS = 2
 _WORTH_OVERLAPPING = 200
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
+_ENOUGH_TROUBLE = 3  # ends refused one after another, and it is not they that are at fault
+# What is wrong with an end itself, at any moment.
+_REFUSED = (StoreRefused, UsageError)
 
 
 @dataclass(slots=True)
@@ -57,6 +67,7 @@ class Trip:
     claim_no: int = 0
     lane: Lane | None = None  # whose claim it is; none for runs that a transport brought
     reach: Reach = Reach.HEAD
+    troubled: bool = False  # one end that the store tripped over before
 
 
 class Pump:
@@ -87,6 +98,7 @@ class Pump:
         self._may_claim = may_claim
         self._ended = ended
         self._ends: deque[Finish] = deque()
+        self._troubled = Troubled()
         self._delivered: deque[tuple[RunRef, ...]] = deque()
         self._trips: set[asyncio.Task[None]] = set()
         self._quiet = asyncio.Event()
@@ -120,7 +132,7 @@ class Pump:
     @property
     def idle(self) -> bool:
         """Whether nothing is to be sent and nothing is on its way."""
-        return not self._ends and not self._trips
+        return not self._ends and not self._troubled and not self._trips
 
     def nudge(self) -> None:
         """Look, after what the loop has to do right now, whether to send something."""
@@ -152,6 +164,9 @@ class Pump:
             task.add_done_callback(self._came_back)
 
     def _next_trip(self, now: float) -> Trip | None:
+        troubled = self._troubled.next(now)
+        if troubled is not None:
+            return Trip([troubled], troubled=True)
         brought = self._delivered and self._may_take()
         lane = None if brought else self._hungry_lane(now)
         room = lane.room(now) if lane is not None else 0
@@ -200,11 +215,17 @@ class Pump:
             raise  # nothing can be recorded any more: the worker ends by it
         except WindlassError as error:
             log.error("store refused a batch", extra={"error": str(error)})
-            await self._one_by_one(trip)
-            self._rest()  # lest a store that refuses every claim be asked without end
+            await self._one_by_one(trip.finishes)
+            if not trip.troubled:
+                self._rest()  # lest a store that refuses every claim be asked without end
+        except asyncio.CancelledError:
+            self._ends.extendleft(reversed(trip.finishes))
+            raise
         else:
             self.trips += 1
             self._pause = _FIRST_PAUSE
+            if trip.troubled:
+                self._troubled.recorded()
             self._read(trip, reply)
             back = [RunRef(f.tenant, f.id) for f in trip.finishes if _goes_back(f)]
             if back:
@@ -231,7 +252,7 @@ class Pump:
         if reply.claimed:
             self._arrived(reply.claimed)
 
-    def _postpone(self, trip: Trip, error: StoreError) -> None:
+    def _postpone(self, trip: Trip, error: WindlassError) -> None:
         """The store cannot be reached: keep the ends, and try again after a pause."""
         self._ends.extendleft(reversed(trip.finishes))
         self._rest()
@@ -245,33 +266,42 @@ class Pump:
         self._resume_at = loop.time() + pause
         loop.call_later(pause, self.nudge)
 
-    async def _one_by_one(self, trip: Trip) -> None:
+    async def _one_by_one(self, finishes: Sequence[Finish]) -> None:
         """One end that the store refuses must not take its neighbours with it."""
-        for finish in trip.finishes:
+        left, trouble = deque(finishes), 0
+        while left and trouble < _ENOUGH_TROUBLE:
+            finish = left.popleft()
             try:
                 await self._send_alone(finish)
-            except (StoreUnavailable, StoreFull) as error:
-                self._postpone(Trip([finish]), error)
+            except _REFUSED as error:
+                self._forgotten(Held(finish.tenant, finish.id, finish.token))
+                log.error("end not recorded", extra={"run": finish.id, "error": str(error)})
             except SchemaMismatch:
                 raise
             except WindlassError as error:
-                self._forgotten(Held(finish.tenant, finish.id, finish.token))
-                log.error("end not recorded", extra={"run": finish.id, "error": str(error)})
+                trouble += 1
+                self._keep(finish, error)
+            else:
+                trouble = 0
+        self._ends.extendleft(reversed(left))
+
+    def _keep(self, finish: Finish, error: WindlassError) -> None:
+        """Try an end that is not at fault itself again, alone."""
+        log.warning("end kept", extra={"run": finish.id, "error": str(error)})
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._troubled.add(finish, loop.time()), self.nudge)
 
     async def _send_alone(self, finish: Finish) -> None:
         operations = self._store.operations
         try:
             await self._store.arun(operations.cycle(self.worker, 0, [finish], None))
-        except (StoreUnavailable, StoreFull, SchemaMismatch):
-            raise
-        except WindlassError as error:
-            failed = Decision(outcome=Outcome.FAILED, failure=Failure.FATAL)
+        except _REFUSED as error:
             substitute = Finish(
                 tenant=finish.tenant,
                 id=finish.id,
                 token=finish.token,
-                outcome=failed.outcome,
-                failure=failed.failure,
+                outcome=Outcome.FAILED,
+                failure=Failure.FATAL,
                 error=describe_error(error),
                 counts=True,
             )

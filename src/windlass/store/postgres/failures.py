@@ -1,9 +1,12 @@
 """What a database error means, and whether to try again: the only retry loop's judgement.
 
 - A private SQLSTATE is an answer: it becomes the error it stands for.
-- A deadlock or a serialisation failure undid the whole call: it is repeated, always.
+- A deadlock, a serialisation failure or a timeout of the server's (statement_timeout,
+  lock_timeout) undid the whole call: it is repeated, always.
 - A lost connection leaves the outcome unknown: the call is repeated only if it is repeatable.
-- Everything else is a bug or a misconfiguration, and is told as it is.
+  A server that has become a standby takes no writes: another may have its name by now.
+- A value that the server cannot hold is the caller's trouble (StoreRefused).
+- Everything else is a misconfiguration or trouble of the server's own, and is told as it is.
 """
 
 import msgspec
@@ -16,6 +19,7 @@ from windlass.errors import (
     SchemaMismatch,
     StoreError,
     StoreFull,
+    StoreRefused,
     StoreUnavailable,
     WindlassError,
 )
@@ -23,7 +27,12 @@ from windlass.sources import Sources
 from windlass.store.interface import Call
 from windlass.store.postgres.operations import Statement
 
-_UNDONE = (pg.SerializationFailure, pg.DeadlockDetected)
+_UNDONE = (
+    pg.SerializationFailure,
+    pg.DeadlockDetected,
+    pg.QueryCanceled,
+    pg.LockNotAvailable,
+)
 _FULL = (pg.DiskFull, pg.OutOfMemory)
 # The schema, a function or a table is not there: an older schema, or none at all.
 _NO_SCHEMA = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction)
@@ -73,10 +82,16 @@ class Patience:
 def of_statement(error: psycopg.Error, name: str = "a statement") -> StoreError:
     """What an error means that says nothing of ours."""
     if is_outage(error):
-        return StoreUnavailable(f"PostgreSQL cannot be reached: {one_line(error)}")
+        standby = isinstance(error, pg.ReadOnlySqlTransaction)
+        how = "takes no writes" if standby else "cannot be reached"
+        return StoreUnavailable(f"PostgreSQL {how}: {one_line(error)}")
+    if isinstance(error, _UNDONE):
+        return StoreUnavailable(f"PostgreSQL did not come to it: {one_line(error)}")
     if isinstance(error, _FULL):
         return StoreFull(f"PostgreSQL has no room: {one_line(error)}")
-    return StoreError(f"PostgreSQL refused {name}: {one_line(error)}")
+    # 22 bad data, 23 a constraint, 54 a limit of the program: of the rows, not of the server
+    kind = StoreRefused if (error.sqlstate or "")[:2] in {"22", "23", "54"} else StoreError
+    return kind(f"PostgreSQL refused {name}: {one_line(error)}")
 
 
 def is_outgrown(error: psycopg.Error) -> bool:
@@ -89,8 +104,10 @@ def is_outage(error: psycopg.Error) -> bool:
     if error.sqlstate is None:
         # psycopg's own: refused, reset, timed out, closed under our hands.
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-    # 08 connection exception, 57P0x shutdown or crash, 53300 too many connections
-    return error.sqlstate[:2] == "08" or error.sqlstate[:4] == "57P0" or error.sqlstate == "53300"
+    # 08 connection exception, 57P0x shutdown or crash, 53300 too many connections,
+    # 25006 read-only: it is a standby now
+    state = error.sqlstate
+    return state[:2] == "08" or state[:4] == "57P0" or state in {"53300", "25006"}
 
 
 def one_line(error: BaseException) -> str:

@@ -2,10 +2,13 @@
 
 import apsw
 
-from windlass.errors import StoreError, StoreFull, StoreUnavailable
+from windlass.errors import StoreError, StoreFull, StoreRefused, StoreUnavailable
 
 # Another connection holds the lock, or was recovering the log: it will pass.
 BUSY = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)
+
+# Not the file's trouble but the row's.
+_REFUSED = (apsw.ConstraintError, apsw.TooBigError, apsw.MismatchError, apsw.RangeError)
 
 # After these the connection is not used again: what it has in memory may not be what is on
 # the disk, and a commit that failed must not be repeated blindly.
@@ -35,6 +38,8 @@ def translate(error: apsw.Error, path: str) -> StoreError:
         return StoreError(f"{path} cannot be opened: check the rights of the file and folder.")
     if isinstance(error, apsw.IOError):
         return StoreError(f"The disk failed under {path}: {error}.")
+    if isinstance(error, _REFUSED):
+        return StoreRefused(f"SQLite refused a row of {path}: {error}.")
     return StoreError(f"SQLite failed on {path}: {error}.")
 
 
