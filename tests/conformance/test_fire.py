@@ -390,6 +390,48 @@ def test_a_backfill_makes_good_what_was_missed_or_skipped_and_no_more(desk: Desk
     assert violations(History.read(desk.drive.tables)) == []
 
 
+@pytest.mark.parametrize("overlap", list(Overlap))
+def test_a_decision_by_hand_that_is_repeated_is_answered_as_it_was(
+    desk: Desk, overlap: Overlap
+) -> None:
+    """The reply was lost, the store repeats the call: neither runs nor counts are made twice."""
+    row = desk.put(overlap=overlap)
+    earlier = desk.start(row)
+    if overlap is not Overlap.CANCEL_RUNNING:
+        desk.drive.cancel(earlier)
+    firings = tuple(Firing(slot=minute(n), run=desk.run(row)) for n in (7, 8, 9))
+    decision = Decision(tenant=row.tenant, id=row.id, slots=firings, advance=False)
+    (first,) = desk.apply(decision)
+    tables = ("runs", "schedules", "schedule_slots", "ready", "events")
+    before = [desk.drive.rows(table) for table in tables]
+
+    (again,) = desk.apply(decision)
+
+    assert (again.fired, again.waiting) == (first.fired, first.waiting)
+    if overlap is Overlap.SKIP:  # a slot that was skipped is not one that was made
+        assert again.skipped == first.skipped == (minute(8), minute(9))
+    else:
+        assert [desk.drive.rows(table) for table in tables] == before
+    assert again.canceled == ()
+    assert len(desk.drive.rows("runs")) == 1 + len(first.fired)
+    assert violations(History.read(desk.drive.tables)) == []
+
+
+def test_a_slot_that_waited_and_has_its_run_by_now_is_told_as_fired(desk: Desk) -> None:
+    row = desk.put(overlap=Overlap.QUEUE)
+    earlier = desk.start(row)
+    firing = Firing(slot=minute(7), run=desk.run(row))
+    decision = Decision(tenant=row.tenant, id=row.id, slots=(firing,), advance=False)
+    assert desk.apply(decision)[0].waiting == (minute(7),)
+    desk.drive.cancel(earlier)
+    desk.release()
+
+    (again,) = desk.apply(decision)
+
+    assert [made.run for made in again.fired] == [firing.run.id]
+    assert len(desk.drive.rows("runs")) == 2
+
+
 def test_a_backfilled_slot_is_not_fired_again_when_it_comes(desk: Desk) -> None:
     row = desk.put()
     by_hand(desk, row, 0)

@@ -225,7 +225,8 @@ class Fired(msgspec.Struct, frozen=True, kw_only=True):
 
     ``lost``: nothing was done, because the schedule is not (or no longer) as the decision
     expected, or because somebody else is at it just now. Slots that had their run already are
-    in none of the lists.
+    in none of the lists; unless, in an operator's decision, it is the very run that the decision
+    has for them: then the call is a repeated one, and is answered as it was.
     """
 
     lost: bool = False

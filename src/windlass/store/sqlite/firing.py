@@ -59,11 +59,16 @@ class _Held(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """A slot that is new, and what becomes of it."""
+    """A slot that is new, and what becomes of it.
+
+    ``again``: it was recorded with this very run before. The reply to that call was lost: it is
+    told once more, and nothing is written.
+    """
 
     firing: Firing
     slot: int
     outcome: SlotOutcome
+    again: bool = False
 
 
 def fire(tx: Transaction, decisions: Sequence[Decision]) -> FireReply:
@@ -81,7 +86,7 @@ def fire(tx: Transaction, decisions: Sequence[Decision]) -> FireReply:
     pages = _Pages(tx)
     for item in judged:
         if item is not None:
-            pages.add(*item)
+            pages.add(item[0], _new(item[1]))
     pages.write()
     results = [Fired(lost=True) if item is None else _answer(tx, *item) for item in judged]
     return FireReply(now=from_micros(tx.now), results=tuple(results))
@@ -152,6 +157,8 @@ def _judge(tx: Transaction, held: _Held) -> list[_Judged]:
         slot = to_micros(firing.slot)
         known = tx.fetch_one("get_slot", (*held.name, slot))
         if known and (held.decision.advance or known[0] in ("fired", "waiting")):
+            if not held.decision.advance and _is_run(firing.run, *known[1:]):
+                judged.append(_Judged(firing, slot, SlotOutcome(known[0]), again=True))
             continue
         if not busy:
             outcome = SlotOutcome.FIRED
@@ -165,6 +172,17 @@ def _judge(tx: Transaction, held: _Held) -> list[_Judged]:
     return judged
 
 
+def _is_run(run: NewRun, recorded: bytes | None, pending: str | None) -> bool:
+    """Whether a slot was recorded with this run, made or still waiting to be."""
+    if pending is not None:
+        return _new_run(pending).id == run.id
+    return recorded == blob_or_none(run.id)
+
+
+def _new(judged: Sequence[_Judged]) -> list[_Judged]:
+    return [item for item in judged if not item.again]
+
+
 def _answer(tx: Transaction, held: _Held, judged: Sequence[_Judged]) -> Fired:
     """Say what became of a decision that is written, and cancel what is in its way."""
     now = from_micros(tx.now)
@@ -175,7 +193,7 @@ def _answer(tx: Transaction, held: _Held, judged: Sequence[_Judged]) -> Fired:
         fired=tuple(firing.fired_by(held.decision, now) for firing in slots[SlotOutcome.FIRED]),
         skipped=tuple(firing.slot for firing in slots[SlotOutcome.SKIPPED]),
         waiting=tuple(firing.slot for firing in slots[SlotOutcome.WAITING]),
-        canceled=tuple(_cancel_earlier(tx, held, judged)),
+        canceled=tuple(_cancel_earlier(tx, held, _new(judged))),
     )
 
 
@@ -192,7 +210,7 @@ def _cancel_earlier(tx: Transaction, held: _Held, judged: Sequence[_Judged]) -> 
 
 def _latest(kept: Kept, decision: Decision, judged: Sequence[_Judged]) -> int | None:
     """The latest slot that is decided, whatever became of it."""
-    slots = [slot for _, slot, _ in judged] + [to_micros(slot) for slot in decision.missed]
+    slots = [item.slot for item in judged] + [to_micros(slot) for slot in decision.missed]
     known = [] if kept.last_slot is None else [kept.last_slot]
     return max(slots + known, default=None)
 
@@ -216,7 +234,7 @@ class _Pages:
             seq += 1
             self._miss(held, seq)
         count = dict.fromkeys(SlotOutcome, 0)
-        for firing, slot, outcome in judged:
+        for firing, slot, outcome, _ in judged:
             count[outcome] += 1
             self._slots.append((*name, slot, outcome, *self._write_slot(held, firing, outcome)))
             if outcome is SlotOutcome.SKIPPED:

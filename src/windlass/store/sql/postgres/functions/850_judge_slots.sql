@@ -4,7 +4,9 @@
 --   skip                   fired if nothing is live, and then only the first
 --   queue                  the same, if nothing waits either; others wait, up to p_most_waiting
 -- Returns the decisions, with "slots": [{i: the place in the decision from 1, slot, outcome, why,
--- run}], how many "fired" and "skipped", the "last_slot" decided, and the "last_fired".
+-- run}], how many "fired" and "skipped", the "last_slot" decided, and the "last_fired"; and "again":
+-- [{i, outcome}], slots by an operator's hand that were recorded with this very run before. The
+-- reply to that call was lost: they are told once more, and nothing is written.
 create or replace function windlass.judge_slots(p_held json, p_most_waiting integer) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -35,6 +37,17 @@ begin
            'seq', h.seq, 'next_slot', h.next_slot, 'missed', h.missed,
            'missed_count', h.missed_count, 'at_least', h.at_least, 'slots', j.slots,
            'fired', j.fired, 'skipped', j.skipped, 'last_fired', j.last_fired,
+           'again', case when not h.advance then
+             (select json_agg(json_build_object('i', x.i, 'outcome', k.outcome))
+                from rows from (json_to_recordset(h.slots)
+                                as (slot timestamptz, run json)) with ordinality
+                     as x(slot, run, i)
+               cross join lateral (
+                 select k.outcome, coalesce(k.run::text, k.pending ->> 'id') as run
+                   from windlass.schedule_slots k
+                  where k.tenant = h.tenant and k.schedule = h.id and k.slot = x.slot
+                  limit 1) k
+               where k.run::uuid = (x.run ->> 'id')::uuid) end,
            'last_slot', case when h.advance then
              greatest(j.last_slot, (select max(m.slot::timestamptz)
                                       from json_array_elements_text(h.missed) as m(slot))) end))

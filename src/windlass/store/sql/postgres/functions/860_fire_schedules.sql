@@ -8,7 +8,8 @@
 -- Exactly one run per slot: the schedule's row lock, the comparison and the key of schedule_slots,
 -- in the transaction that makes the run. No clock takes part.
 -- Returns {"now", "held": [n of each decision that counted, from 1], "slots": [{n, i, outcome}],
--- "canceled": [{n, run}]}. Slots that had their run already are not named.
+-- "canceled": [{n, run}]}. Slots that had their run already are not named, unless it is the one that
+-- an operator's decision has for them: that call is a repeated one.
 create or replace function windlass.fire_schedules(
   p_decisions json, p_most_waiting integer default 100
 ) returns json
@@ -63,10 +64,13 @@ begin
   return json_build_object(
     'now', v_now,
     'held', (select coalesce(json_agg(h.n), '[]') from json_to_recordset(v_judged) as h(n bigint)),
-    'slots', (select coalesce(json_agg(json_build_object('n', h.n, 'i', s.i,
-                                                         'outcome', s.outcome)), '[]')
-                from json_to_recordset(v_judged) as h(n bigint, slots json)
-               cross join lateral json_to_recordset(h.slots) as s(i bigint, outcome text)),
+    'slots', (select coalesce(json_agg(json_build_object('n', h.n, 'i', s.i, 'outcome', s.outcome)
+                                       order by h.n, s.i), '[]')
+                from json_to_recordset(v_judged) as h(n bigint, slots json, again json)
+               cross join lateral (
+                 select * from json_to_recordset(h.slots) as s(i bigint, outcome text)
+                 union all
+                 select * from json_to_recordset(h.again) as s(i bigint, outcome text)) s),
     'canceled', to_json(v_canceled));
 end
 $$;

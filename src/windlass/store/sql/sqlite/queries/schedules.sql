@@ -77,7 +77,8 @@ select slot, outcome, at, run from schedule_slots
  order by slot desc limit :limit
 
 -- name: get_slot
-select outcome from schedule_slots where tenant = :tenant and schedule = :id and slot = :slot
+select outcome, run, pending from schedule_slots
+ where tenant = :tenant and schedule = :id and slot = :slot
 
 -- name: put_slot
 -- A slot that was missed or skipped may be made good by hand.
