@@ -4,6 +4,7 @@ import asyncio
 import stat
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -141,10 +142,17 @@ async def test_bursts_become_one(
     other = await SqliteStore(path).listen()
     sent = []
     monkeypatch.setattr(wakeups, "_send", lambda sender, address: sent.append(address))
-    monkeypatch.setattr(wakeups, "COALESCE_SECONDS", LONG)
+    now = 1000.0
+    monkeypatch.setattr(wakeups, "time", SimpleNamespace(monotonic=lambda: now))
     for _ in range(100):
         store.notify()
     assert len(sent) == 1
+    now += wakeups.COALESCE_SECONDS * 0.99
+    store.notify()
+    assert len(sent) == 1
+    now += wakeups.COALESCE_SECONDS * 0.02
+    await store.anotify()
+    assert len(sent) == 2
     await other.close()
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import asyncpg
 import psycopg
@@ -15,7 +17,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from tests.fixtures.callers import CALLERS, Caller, make_app
 from windlass import BadOption, KeyConflict, SchemaMismatch, StoreError, UsageError, Windlass
-from windlass.store.postgres import joining
+from windlass.store.postgres import joining, store
 from windlass.store.postgres.joining import Hints
 
 ON_POSTGRES = [name for name, kind in CALLERS.items() if kind.store == "postgres"]
@@ -98,6 +100,40 @@ def test_hints_are_few_and_per_queue(
     hints = Hints()
     assert hints.due(["a"])
     assert hints.due(["a"])  # its time is over
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_hints_outside_of_transactions_are_few(
+    app: Windlass,
+    listener: psycopg.Connection[tuple[object, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    face: str,
+) -> None:
+    """A NOTIFY takes a lock of the whole server: one in 5 to 20 ms for each process is enough."""
+    now = 1000.0
+    stopwatch = SimpleNamespace(monotonic=lambda: now, sleep=time.sleep)
+    monkeypatch.setattr(store, "time", stopwatch)
+    assert 0.005 <= store._NOTIFY_EVERY <= 0.02
+
+    async def enqueue_on_a_loop() -> None:
+        for n in range(10):
+            await app.jobs["send"].aenqueue(n=n)
+        await app.aclose()
+
+    def burst() -> int:
+        if face == "async":
+            asyncio.run(enqueue_on_a_loop())
+        else:
+            for n in range(10):
+                app.jobs["send"].enqueue(n=n)
+        return heard(listener)
+
+    assert burst() == 1
+    now += store._NOTIFY_EVERY * 0.99
+    assert burst() == 0
+    now += store._NOTIFY_EVERY * 0.02
+    assert burst() == 1
+    assert burst() == 0
 
 
 def test_existing_run_gives_no_hint(
