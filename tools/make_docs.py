@@ -39,6 +39,7 @@ VERBS = {
     Verb.CANCEL: "an operator asked for its end",
     Verb.EXPIRE: "it waited too long",
     Verb.RETRY: "an operator reopened it",
+    Verb.RESCHEDULE: "an operator chose another time for it",
 }
 
 FAILURES = {
@@ -112,7 +113,11 @@ def page() -> str:
             "A cancel of a running run does not move it: the wish is recorded, its worker is told,",
             "and the first recorded outcome wins. Whatever would have sent the run round again",
             "(backoff, snooze, release, reap) then ends it as canceled. A succeeded run can be",
-            "retried only once retention has marked it stale.",
+            "reopened, by retry or reschedule, only once retention has marked it stale.",
+            "",
+            "A reschedule to a time that has come leads on to `queued` in the same transaction. A",
+            "run that waits keeps its expiry: a time at which it would have expired is refused.",
+            "One that is reopened expires no more.",
             "",
             *_table("verb", "what happened", {v.value: t for v, t in VERBS.items()}),
             "",
@@ -127,8 +132,9 @@ def page() -> str:
             "- `crash_count`: how often its worker died. `max_crashes` limits it.",
             "- A graceful shutdown counts nowhere; its attempt is recorded as interrupted.",
             "",
-            "An operator's retry starts `failures` and `crash_count` at zero; `attempt`, the token",
-            "and the numbering of events go on.",
+            "What an operator reopens starts with `failures` and `crash_count` at zero; `attempt`,",
+            "the token and the numbering of events go on. A run that is rescheduled while it waits",
+            "keeps all of them, also in the middle of a backoff.",
             "",
             "## Events",
             "",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
@@ -236,6 +237,23 @@ class Windlass:
     async def aretry(self, run: str, *, max_attempts: int | None = None) -> Run:
         """As `retry`, in async code."""
         return await self.client.aretry(run, max_attempts=max_attempts)
+
+    def reschedule(
+        self, run: str, *, at: datetime | None = None, delay: Duration | None = None
+    ) -> Run:
+        """Move a run that has not started to another time; reopen one that ended, for that time.
+
+        `at` is a datetime with a zone, `delay` a duration from now; what has come already is ready
+        at once. Raises IllegalTransition for a run that is running or has succeeded, and RunExpires
+        for one that would have expired by then.
+        """
+        return self.client.reschedule(run, at=at, delay=delay)
+
+    async def areschedule(
+        self, run: str, *, at: datetime | None = None, delay: Duration | None = None
+    ) -> Run:
+        """As `reschedule`, in async code."""
+        return await self.client.areschedule(run, at=at, delay=delay)
 
     # -- work -------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 It reads the rows, not the store's answers, and knows the rules only from `domain.states`:
 
 I2   a run has one outcome, told by one event, equal to its record; nothing follows it but a
-     discard or an operator's retry
+     discard, or an operator's retry or reschedule
 I3   attempts are numbered 1 to n, each with one end that fits the events
 I4   tokens grow strictly; no two attempts of a run overlap
 I8   a run's events are numbered 1 to n, do not go back in time, and each may follow the last
@@ -30,7 +30,7 @@ import msgspec
 from tests.conformance.places import Row, Tables
 from tests.conformance.slots import slot_violations
 from windlass.domain.event import AttemptOutcome, EventType
-from windlass.domain.states import Failure, Status, Verb, advance
+from windlass.domain.states import FINISHED, Failure, Status, Verb, advance
 from windlass.errors import IllegalTransition
 
 Name = tuple[str, str]
@@ -269,21 +269,23 @@ class _Replay:
         elif kind is EventType.DISCARDED:
             expected = before is Status.FAILED
         else:
-            expected = before is not None and self._follow(kind, before, data)
+            expected = before is not None and self._follow(event, before, data)
         if not expected:
             self.problems.append(f"{kind} at seq {event['seq']} follows {before} (I2, I8)")
         self._count(kind, before, data)
 
-    def _follow(self, kind: EventType, before: Status, data: Mapping[str, Any]) -> bool:
+    def _follow(self, event: Row, before: Status, data: Mapping[str, Any]) -> bool:
+        kind = EventType(event["type"])
         verb = _verb(kind, before, data)
         try:
-            # Whether a success had become stale before its retry is not told by events.
+            # Whether a success had become stale before it was reopened is not told by events.
             after = advance(before, verb, stale=True)
         except IllegalTransition:
             self.status = OUTCOMES.get(kind, before)
             return False
         again_at_once = kind in (EventType.RETRYING, EventType.SNOOZED) and not data.get("delay")
-        self.status = Status.QUEUED if again_at_once else after
+        due = kind is EventType.RESCHEDULED and _is_due(event)
+        self.status = Status.QUEUED if again_at_once or due else after
         return True
 
     def _count(self, kind: EventType, before: Status | None, data: Mapping[str, Any]) -> None:
@@ -292,7 +294,7 @@ class _Replay:
             self.ends.append({AttemptOutcome.CRASHED} if crashed else ENDS[kind])
         if kind is EventType.FAILED:
             self.failure = data.get("failure")
-        if kind is EventType.RETRIED:
+        if kind is EventType.RETRIED or (kind is EventType.RESCHEDULED and before in FINISHED):
             self.failure = None
             self._failures = 0
         if before is Status.RUNNING and kind in (EventType.RETRYING, EventType.FAILED):
@@ -329,8 +331,15 @@ def _verb(kind: EventType, before: Status, data: Mapping[str, Any]) -> Verb:
             return Verb.STOP if before is Status.RUNNING else Verb.CANCEL
         case EventType.RETRIED:
             return Verb.RETRY
+        case EventType.RESCHEDULED:
+            return Verb.RESCHEDULE
         case _:
             raise AssertionError(f"{kind} is no move of a run")
+
+
+def _is_due(event: Row) -> bool:
+    """Whether the time that was chosen is the time at which it was."""
+    return datetime.fromisoformat(_data(event)["at"]) <= event["at"]
 
 
 def _data(event: Row) -> Mapping[str, Any]:

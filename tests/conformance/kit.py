@@ -249,6 +249,10 @@ class Driver:
         """Reopen a run."""
         return self.call(self.ops.retry(run, max_attempts))
 
+    def reschedule(self, run: RunRef, **when: Any) -> RunRecord:
+        """Move a run in time: `at` or `delay`."""
+        return self.call(self.ops.reschedule(run, **when))
+
     def get(self, run: RunRef) -> RunRecord:
         """The record of a run that must be there."""
         record = self.call(self.ops.get_run(run))

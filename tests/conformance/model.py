@@ -32,6 +32,7 @@ class ModelRun:
     priority: int
     status: Status
     ready_at: datetime
+    scheduled_for: datetime
     due_at: datetime | None = None
     expires_at: datetime | None = None
     attempt: int = 0
@@ -172,7 +173,21 @@ class Model:
 
     def retry(self, run: ModelRun, now: datetime) -> None:
         """Reopen a run that ended."""
-        run.move(Verb.RETRY)
+        self._reopen(run, Verb.RETRY)
+        run.ready_at = now
+
+    def reschedule(self, run: ModelRun, due: datetime, now: datetime) -> Status:
+        """Move a run that waits, or reopen one that ended."""
+        if run.status.finished:
+            self._reopen(run, Verb.RESCHEDULE)
+        else:
+            run.move(Verb.RESCHEDULE)
+        run.scheduled_for = run.due_at = max(due, now)
+        if due <= now:
+            run.status, run.ready_at = advance(run.status, Verb.DUE), now
+        return run.status
+
+    def _reopen(self, run: ModelRun, verb: Verb) -> None:
+        run.move(verb)
         run.failures = run.crash_count = 0
         run.failure = run.expires_at = None
-        run.ready_at = now

@@ -20,7 +20,7 @@ Damage = Callable[[dict[str, Rows]], object]
 
 @pytest.fixture
 def good(steer: Driver) -> History:
-    """Runs in every status, with retries, crashes, cancels, snoozes and discards behind them."""
+    """Runs in every status, with all that may happen to runs behind them."""
     for status in reachable():
         steer.bring(status, tags=("t",), key=f"k-{status}")
         steer.advance(1)
@@ -39,6 +39,9 @@ def good(steer: Driver) -> History:
     held = steer.take(run)
     steer.cancel(run)
     steer.finish(held, Outcome.RETRY)
+    for when in (60.0, 0.0, 60.0):
+        steer.reschedule(run, delay=when)
+        steer.advance(1)
     steer.add(expires_in=0.0)
     steer.add(expires_in=0.0, delay=10.0)
     steer.sweep(expire=True)

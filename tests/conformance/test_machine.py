@@ -26,13 +26,14 @@ from tests.conformance.model import Model, ModelRun
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Held, NewRun
 from windlass.domain.states import Intent, Status, Verb, advance
-from windlass.errors import IllegalTransition, KeyConflict
+from windlass.errors import IllegalTransition, KeyConflict, RunExpires
 
 WORKERS = st.sampled_from(["w1", "w2"])
 KEYS = st.sampled_from([None, None, "k1", "k2"])
 INPUTS = st.sampled_from([{"n": 1}, {"n": 2}])
 SECONDS = st.sampled_from([0.0, 1.0, 10.0, LEASE, 100.0])
 LATER = st.sampled_from([None, 0.0, 5.0, 50.0])
+WHEN = ("at", "delay")
 PICK = st.integers(min_value=0, max_value=1_000)
 MAX_CRASHES = 2
 # Time for a failure to be made small; a success takes seconds.
@@ -202,6 +203,27 @@ class Lives(RuleBasedStateMachine):
         assert self.drive.retry(ref(run.id)).status is Status.QUEUED
         self.model.retry(run, self.drive.now)
 
+    @precondition(lambda self: self.model.runs)
+    @rule(pick=PICK, seconds=st.sampled_from([-10.0, 0.0, 5.0, 50.0]), by=st.sampled_from(WHEN))
+    def reschedule(self, pick: int, seconds: float, by: str) -> None:
+        run, due = self._pick(pick), self.drive.later(seconds)
+        if by == "delay":
+            due = max(due, self.drive.now)
+        when = {"delay": max(seconds, 0.0)} if by == "delay" else {"at": due}
+        try:
+            advance(run.status, Verb.RESCHEDULE)
+        except IllegalTransition:
+            with pytest.raises(IllegalTransition):
+                self.drive.reschedule(ref(run.id), **when)
+            return
+        late = run.expires_at is not None and run.expires_at <= max(due, self.drive.now)
+        if late and not run.status.finished:
+            with pytest.raises(RunExpires):
+                self.drive.reschedule(ref(run.id), **when)
+            return
+        record = self.drive.reschedule(ref(run.id), **when)
+        assert record.status is self.model.reschedule(run, due, self.drive.now)
+
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
         self.drive.advance(seconds)
@@ -243,6 +265,7 @@ class Lives(RuleBasedStateMachine):
             priority=run.priority,
             status=Status.QUEUED if due is None else Status.SCHEDULED,
             ready_at=now,
+            scheduled_for=now if due is None else due,
             due_at=due,
             expires_at=None if run.expires_in is None else self.drive.later(run.expires_in),
         )
@@ -270,7 +293,8 @@ def _held(run: ModelRun) -> Held:
 def _view(seq: int, run: Any) -> tuple[object, ...]:
     counts = (run.attempt, run.failures, run.crash_count, run.token)
     due = run.due_at if run.status is Status.SCHEDULED else None
-    return (run.id, run.status, run.priority, counts, seq, run.intent, run.failure, due)
+    wishes = (run.intent, run.scheduled_for, run.expires_at)
+    return (run.id, run.status, run.priority, counts, seq, wishes, run.failure, due)
 
 
 def _live(steer: Driver, *, examples: int, steps: int) -> None:

@@ -188,7 +188,9 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
     absent = "00000000-0000-7000-8000-000000000000"
     one = RunRef("default", held[200] if held else absent)
     waits = RunRef("default", ready[-60] if ready else absent)
+    moves = RunRef("default", ready[-70] if ready else absent)
     failed = RunRef("default", middle or absent)
+    other = RunRef("default", dead[100] if dead else absent)
 
     def want(**fields: Any) -> Want:
         given: dict[str, Any] = {"limit": 50, "jobs": ("greet",), "queues": ("main",)}
@@ -212,6 +214,8 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "cancel what runs": (ops.cancel(one, None), "leases_pkey", 50),
         "cancel what waits": (ops.cancel(waits, None), "ready_pkey", 50),
         "retry": (ops.retry(failed, None), "runs_pkey", 50),
+        "reschedule what waits": (ops.reschedule(moves, delay=60.0), "ready_pkey", 50),
+        "reschedule what ended": (ops.reschedule(other, delay=60.0), "runs_pkey", 50),
         "discard": (ops.discard("default", list(dead[:50])), "runs_pkey", 400),
         "list": (_page(ops, before=middle), "runs_pkey", 800),
         "list a job": (_page(ops, job="job3", before=middle), "runs_by_job", 800),
@@ -262,7 +266,7 @@ def session(pg_database: str) -> Iterator[Session]:
         # PL/pgSQL settles for one plan after it was used a few times.
         for _ in range(7):
             for name, (call, _, _) in _calls(found).items():
-                if not name.startswith(("cancel", "retry")):
+                if not name.startswith(("cancel", "retry", "reschedule")):
                     found.call(call)
         yield found
 

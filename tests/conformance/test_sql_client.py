@@ -8,6 +8,7 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.conformance.kit import ABSENT
 from tests.conformance.places import PostgresTables, Row
 from tests.fixtures.postgres import PostgresUnavailable, find_programs
 from windlass.domain.policy import Retry
+from windlass.domain.run import RunRef
 from windlass.errors import SQLSTATES
 from windlass.sources import Sources
 from windlass.store.postgres.store import PostgresStore
@@ -237,6 +239,56 @@ def test_a_run_is_canceled_and_retried(client: Client) -> None:
     assert (reopened["status"], reopened["options"]) == ("queued", {"max_attempts": 7})
 
 
+def test_a_run_is_moved_in_time(client: Client) -> None:
+    run = _enqueue(client)
+    move = "select * from windlass.reschedule('default', %s, %s)"
+
+    moved = client.one(move, run, "2090-01-31 12:00+01")
+    (event,) = client.all("select data from windlass.events where type = 'run.rescheduled'")
+    again = client.one("select * from windlass.reschedule('default', %s, p_delay => 90)", run)
+    ready = client.one(move, run, "2020-02-29Z")
+    client.all("select windlass.cancel('default', %s)", run)
+    reopened = client.one("select * from windlass.reschedule('default', %s, now())", run)
+
+    assert moved["due_at"] == moved["scheduled_for"] == datetime(2090, 1, 31, 11, tzinfo=UTC)
+    assert (moved["status"], event["data"]) == ("scheduled", {"at": "2090-01-31T11:00:00Z"})
+    assert again["due_at"] - again["updated_at"] == timedelta(seconds=90)
+    assert (ready["status"], ready["scheduled_for"]) == ("queued", ready["updated_at"])
+    assert (reopened["status"], reopened["reason"]) == ("queued", None)
+
+
+def test_moving_a_run_touches_no_index_of_its_record(client: Client) -> None:
+    runs = [_enqueue(client) for _ in range(3)]
+    client.all("select windlass.cancel('default', %s)", runs[2])
+    count = (
+        "select pg_stat_get_xact_tuples_updated(t) as updates, "
+        "pg_stat_get_xact_tuples_hot_updated(t) as hot "
+        "from (select 'windlass.runs'::regclass::oid as t) runs"
+    )
+    with client.conn.transaction():
+        before = client.one(count)
+        for run in runs:
+            client.all("select windlass.reschedule('default', %s, p_delay => 60)", run)
+        after = client.one(count)
+
+    changes = {name: after[name] - before[name] for name in after}
+    assert changes == {"updates": 4, "hot": 4}, "one each, and one more of what is reopened"
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12", "Europe/Berlin"])
+def test_every_time_that_is_taken_can_be_read(pg_database: str, zone: str) -> None:
+    sources = Sources.system()
+    url = f"{pg_database}?options=-c%20timezone%3D{zone.replace('+', '%2B')}"
+    with Client(pg_database).conn as conn, PostgresStore(url, sources=sources) as store:
+        run = RunRef("default", sources.new_id())
+        conn.execute(
+            "select windlass.enqueue('j', p_id => %s, p_queue => 'q', p_priority => 0)", (run.id,)
+        )
+        for at in (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, 23, 59, 59, tzinfo=UTC)):
+            record = store.run(store.operations.reschedule(run, at=at))
+            assert record.scheduled_for == max(at, record.updated_at)
+
+
 def test_runs_are_listed_by_status(client: Client) -> None:
     runs = [_enqueue(client) for _ in range(3)]
     _register(client)
@@ -275,6 +327,13 @@ def test_psql_is_client_enough(client: Client) -> None:
 # -- errors --------------------------------------------------------------------------------------
 
 
+NO_TIMES = [
+    (None, None), ("2090-01-31Z", 5), ("infinity", None), ("-infinity", None),
+    ("10000-01-01Z", None), ("9999-12-31Z", None), ("0001-12-31 BC", None), (None, -1),
+    (None, "NaN"), (None, "infinity"), (None, 4e9),
+]  # fmt: skip
+
+
 def test_misuse_has_a_state_and_says_of_what(client: Client) -> None:
     run = _enqueue(client)
     keyed = "select * from windlass.enqueue('greet', %s::json, p_key => 'k')"
@@ -290,6 +349,15 @@ def test_misuse_has_a_state_and_says_of_what(client: Client) -> None:
     assert (state, job) == ("WL005", "greet")
     state, _ = client.refused("select windlass.retry('default', %s, 0)", run)
     assert state == "WL005"
+    move = "select windlass.reschedule('default', %s, %s::timestamptz, %s::float8)"
+    assert client.refused(move, ABSENT, None, 1) == ("WL001", [ABSENT])
+    for at, delay in NO_TIMES:
+        state, (verb, _) = client.refused(move, run, at, delay)
+        assert (state, verb) == ("WL005", "reschedule"), (at, delay)
+    soon = client.one("select * from windlass.enqueue('greet', p_expires_at => '2030-02-01Z')")
+    assert client.refused(move, soon["id"], "2090-01-31Z", None) == (
+        "WL004", [str(soon["id"]), "2030-02-01T00:00:00Z", "2090-01-31T00:00:00Z"],
+    )  # fmt: skip
     assert client.refused("select windlass.enqueue('unknown')") == ("WL006", ["unknown"])
     large = json.dumps("x" * 1_048_576)
     assert client.refused("select windlass.enqueue('greet', %s::json)", large) == (
@@ -321,7 +389,7 @@ def test_a_batch_has_the_same_limits(client: Client) -> None:
 
 
 def test_every_state_has_its_exception() -> None:
-    raised = {"WL001", "WL002", "WL003", "WL005", "WL006", "WL007"}
+    raised = {"WL001", "WL002", "WL003", "WL004", "WL005", "WL006", "WL007"}
     # A worker is told by an answer, not by an exception, that it is dead.
     assert raised == set(SQLSTATES)
 

@@ -55,10 +55,11 @@ OPERATIONS: Mapping[Verb, Callable[[Driver, RunRef], object]] = {
     Verb.CANCEL: lambda steer, run: steer.cancel(run),
     Verb.EXPIRE: _sweep(expire=True),
     Verb.RETRY: lambda steer, run: steer.retry(run),
+    Verb.RESCHEDULE: lambda steer, run: steer.reschedule(run, delay=LONG),
 }
 
 # Verbs of an operator, who is told no; what finds nothing to do stays silent.
-ASKED = (Verb.CANCEL, Verb.RETRY)
+ASKED = (Verb.CANCEL, Verb.RETRY, Verb.RESCHEDULE)
 
 
 def test_every_verb_and_every_status_is_tried() -> None:
@@ -115,11 +116,14 @@ def test_a_verb_under_a_cancel_leads_where_the_table_says(steer: Driver, verb: V
 
 
 @pytest.mark.parametrize("status", [status for status in reachable() if status.finished])
-def test_a_stale_run_may_be_reopened(steer: Driver, status: Status) -> None:
+@pytest.mark.parametrize("verb", [Verb.RETRY, Verb.RESCHEDULE])
+def test_a_stale_run_may_be_reopened(steer: Driver, status: Status, verb: Verb) -> None:
     run = steer.bring(status)
     steer.tables.mark_stale(run, steer.now)
 
-    assert steer.retry(run).status is advance(status, Verb.RETRY, stale=True)
+    OPERATIONS[verb](steer, run)
+
+    assert steer.get(run).status is advance(status, verb, stale=True)
     assert steer.get(run).stale_at is None
 
 

@@ -91,7 +91,7 @@ def test_protocol_page_runs_block_by_block(pg_database: str) -> None:
         rows = conn.execute(
             "select status, count(*) from windlass.list_runs('default') group by 1"
         ).fetchall()
-    # 7 succeeded; 8 waits for its time; 9 was failed, canceled and retried, 10 was released.
+    # 7 succeeded; 8 waits for its time; 9 was retried and moved about, 10 was released.
     assert dict(rows) == {"succeeded": 1, "scheduled": 1, "queued": 2}
 
 

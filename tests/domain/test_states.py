@@ -22,9 +22,11 @@ ALLOWED = {
     ("scheduled", "due"): "queued",
     ("scheduled", "cancel"): "canceled",
     ("scheduled", "expire"): "failed",
+    ("scheduled", "reschedule"): "scheduled",
     ("queued", "claim"): "running",
     ("queued", "cancel"): "canceled",
     ("queued", "expire"): "failed",
+    ("queued", "reschedule"): "scheduled",
     ("running", "succeed"): "succeeded",
     ("running", "fail"): "failed",
     ("running", "backoff"): "scheduled",
@@ -35,8 +37,12 @@ ALLOWED = {
     ("running", "stop"): "canceled",
     ("running", "cancel"): "running",
     ("failed", "retry"): "queued",
+    ("failed", "reschedule"): "scheduled",
     ("canceled", "retry"): "queued",
+    ("canceled", "reschedule"): "scheduled",
 }
+
+REOPENING = {Verb.RETRY: Status.QUEUED, Verb.RESCHEDULE: Status.SCHEDULED}
 
 
 @pytest.mark.parametrize(("status", "verb"), list(product(Status, Verb)))
@@ -52,9 +58,9 @@ def test_only_what_is_in_the_table_is_allowed(status: Status, verb: Verb) -> Non
 
 
 @pytest.mark.parametrize("verb", Verb)
-def test_a_stale_success_may_be_retried_and_nothing_else(verb: Verb) -> None:
-    if verb is Verb.RETRY:
-        assert advance(Status.SUCCEEDED, verb, stale=True) is Status.QUEUED
+def test_a_stale_success_may_be_reopened_and_nothing_else(verb: Verb) -> None:
+    if verb in REOPENING:
+        assert advance(Status.SUCCEEDED, verb, stale=True) is REOPENING[verb]
         return
     with pytest.raises(IllegalTransition):
         advance(Status.SUCCEEDED, verb, stale=True)
@@ -63,7 +69,9 @@ def test_a_stale_success_may_be_retried_and_nothing_else(verb: Verb) -> None:
 @given(
     st.lists(st.sampled_from(Verb), max_size=30), st.sampled_from([Status.SCHEDULED, Status.QUEUED])
 )
-def test_no_path_leaves_a_finished_run_but_by_retry(verbs: list[Verb], start: Status) -> None:
+def test_no_path_leaves_a_finished_run_unless_it_is_reopened(
+    verbs: list[Verb], start: Status
+) -> None:
     status = start
     for verb in verbs:
         try:
@@ -71,7 +79,7 @@ def test_no_path_leaves_a_finished_run_but_by_retry(verbs: list[Verb], start: St
         except IllegalTransition:
             continue
         if status.finished:
-            assert verb is Verb.RETRY
+            assert verb in REOPENING
         if following is Status.RUNNING and status is not Status.RUNNING:
             assert (status, verb) == (Status.QUEUED, Verb.CLAIM)
         status = following

@@ -1,10 +1,11 @@
-"""`windlass cancel` and `windlass retry`: what operators do to single runs."""
+"""`windlass cancel`, `retry` and `reschedule`: what operators do to single runs."""
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 
 import click
 
-from windlass.cli.options import Place, place_options
+from windlass.cli.options import Place, duration, moment, place_options
 
 
 @click.command
@@ -33,6 +34,37 @@ def retry(place: Place, run_ids: tuple[str, ...], max_attempts: int | None) -> N
     """Run failed or canceled runs again, each with its input and a fresh budget of attempts."""
     app = place.store()
     one_by_one(run_ids, lambda run: app.retry(run, max_attempts=max_attempts).status.value)
+
+
+@click.command
+@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
+@click.option("--at", metavar="TIME", callback=moment, help="At that time, ISO 8601.")
+@click.option("--delay", metavar="DURATION", callback=duration, help="In so long, from now.")
+@place_options
+def reschedule(
+    place: Place, run_ids: tuple[str, ...], at: datetime | None, delay: float | None
+) -> None:
+    """Move runs that have not started to another time; run ended ones again at that time.
+
+    A time that has come already, or --delay 0, makes them ready now. What waits keeps its count of
+    failures; what failed or was canceled gets a fresh budget of attempts, as by retry.
+
+    \b
+    windlass reschedule 0197c0de-... --delay 90m
+    windlass reschedule 0197c0de-... --at 2030-01-31T12:00Z
+    """
+    from windlass.cli.output import clock_time
+
+    if (at is None) == (delay is None):
+        raise click.UsageError("Give either --at or --delay.")
+    app = place.store()
+
+    def move(run_id: str) -> str:
+        run = app.reschedule(run_id, at=at, delay=delay)
+        due = "" if run.due_at is None else f" for {clock_time(run.due_at)}"
+        return f"{run.status.value}{due}"
+
+    one_by_one(run_ids, move)
 
 
 def one_by_one(run_ids: Iterable[str], act: Callable[[str], str]) -> None:

@@ -17,6 +17,7 @@ from windlass.errors import (
     KeyConflict,
     NotFound,
     ResultTimeout,
+    RunExpires,
     RunFailed,
     RunNotFound,
     StoreError,
@@ -82,7 +83,7 @@ def _advice(error: Exception) -> str:
     match error:
         case RunNotFound():
             return " Give the whole id; `windlass runs` lists them."
-        case RunFailed(run=run) | IllegalTransition(run=run):
+        case RunFailed(run=run) | IllegalTransition(run=run) | RunExpires(run=run):
             return f" See `windlass show {run}`."
         case KeyConflict(run=run):
             return f" Use another key, or see `windlass show {run}`."

@@ -1,4 +1,4 @@
-"""What an application does with runs: enqueue, look, wait, cancel, retry. Sync and async."""
+"""What an application does with runs: enqueue, look, wait, cancel, retry, reschedule. Two faces."""
 
 from windlass.client.client import Client
 from windlass.client.requests import Request, Using

@@ -13,7 +13,7 @@ from typing import Any, TypedDict, Unpack
 
 from windlass.client.group import GroupCommit
 from windlass.client.handles import Handles
-from windlass.client.requests import Request, check_instant, shared_connection
+from windlass.client.requests import Request, check_instant, check_time, shared_connection
 from windlass.client.run import Run
 from windlass.domain.job import check_max_attempts, check_text
 from windlass.domain.run import Enqueued, Event, NewRun, RunFilter, RunRecord, RunRef
@@ -48,7 +48,7 @@ class ListOptions(TypedDict, total=False):
 
 
 class Client:
-    """Enqueue, look, wait, cancel, retry."""
+    """Enqueue, look, wait, cancel, retry, reschedule."""
 
     def __init__(
         self, store: Store, sources: Sources, transport: Transport, *, tenant: str
@@ -125,7 +125,7 @@ class Client:
         """Reopen a failed, canceled or stale run, with a fresh budget."""
         call = self._store.operations.retry(self._ref(run), _budget(max_attempts))
         reopened = Run(self, self._store.run(call))
-        self._transport.publish([encode_message(reopened.ref)])
+        self._publish(reopened)
         self._store.notify()
         return reopened
 
@@ -133,9 +133,29 @@ class Client:
         """As `retry`."""
         call = self._store.operations.retry(self._ref(run), _budget(max_attempts))
         reopened = Run(self, await self._store.arun(call))
-        self._transport.publish([encode_message(reopened.ref)])
+        self._publish(reopened)
         await self._store.anotify()
         return reopened
+
+    def reschedule(
+        self, run: str, *, at: datetime | None = None, delay: Duration | None = None
+    ) -> Run:
+        """Move a run that has not started to another time; reopen one that ended, for that time."""
+        call = self._store.operations.reschedule(self._ref(run), **check_time(at, delay))
+        moved = Run(self, self._store.run(call))
+        self._publish(moved)
+        self._store.notify()
+        return moved
+
+    async def areschedule(
+        self, run: str, *, at: datetime | None = None, delay: Duration | None = None
+    ) -> Run:
+        """As `reschedule`."""
+        call = self._store.operations.reschedule(self._ref(run), **check_time(at, delay))
+        moved = Run(self, await self._store.arun(call))
+        self._publish(moved)
+        await self._store.anotify()
+        return moved
 
     def discard(self, runs: Sequence[str]) -> int:
         """Take failed runs off the dead letters; returns how many were on it."""
@@ -212,6 +232,11 @@ class Client:
             if not self._transport.pulls:
                 self._transport.publish(_messages(runs, answers))
             await self._store.anotify()
+
+    def _publish(self, run: Run) -> None:
+        """Send word of a run that is ready; one for later is found by the dispatchers."""
+        if run.status is Status.QUEUED:
+            self._transport.publish([encode_message(run.ref)])
 
     def _get_runs(self, ids: Sequence[str]) -> Call[Sequence[RunRecord]]:
         return self._store.operations.get_runs(self._tenant, ids)

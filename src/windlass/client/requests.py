@@ -123,6 +123,28 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Chosen(TypedDict, total=False):
+    """When a run is to start, as the store takes it: one of the two."""
+
+    at: datetime
+    delay: float
+
+
+def check_time(at: datetime | None, delay: Duration | None) -> Chosen:
+    """Either an instant or a delay, checked as those of ``using`` are."""
+    given: UsingOptions = {}
+    if at is not None:
+        given["at"] = at
+    if delay is not None:
+        given["delay"] = delay
+    using = Using().with_(**given)
+    if using.at is not None:
+        return {"at": using.at}
+    if using.delay is not None:
+        return {"delay": using.delay}
+    raise BadOption("at", "give either at, a datetime, or delay, a duration")
+
+
 def shared_connection(requests: Sequence[Request]) -> object:
     """The transaction that these are to be enqueued in; None: in one of their own."""
     connection = requests[0].using.connection

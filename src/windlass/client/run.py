@@ -1,6 +1,7 @@
 """A run as an application holds it: what was last read of it, and what can be done with it."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from windlass.client.view import RunView
@@ -52,6 +53,18 @@ class Run(RunView):
     async def aretry(self, *, max_attempts: int | None = None) -> "Run":
         """As `retry`."""
         self._record = (await self._client.aretry(self.id, max_attempts=max_attempts)).record
+        return self
+
+    def reschedule(self, *, at: datetime | None = None, delay: Duration | None = None) -> "Run":
+        """Move it to another time, or reopen it for that time; returns itself as it then stands."""
+        self._record = self._client.reschedule(self.id, at=at, delay=delay).record
+        return self
+
+    async def areschedule(
+        self, *, at: datetime | None = None, delay: Duration | None = None
+    ) -> "Run":
+        """As `reschedule`."""
+        self._record = (await self._client.areschedule(self.id, at=at, delay=delay)).record
         return self
 
     def wait(self, timeout: Duration | None = None) -> "Run":

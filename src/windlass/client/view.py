@@ -125,7 +125,7 @@ class RunView:
 
     @property
     def scheduled_for(self) -> datetime:
-        """When it was first to start."""
+        """When it was to start, before any backoff: as enqueued, or as last rescheduled."""
         return _utc(self._record.scheduled_for)
 
     @property

@@ -23,6 +23,8 @@ class EventType(StrEnum):
     CANCEL_REQUESTED = "run.cancel_requested"  # data: {"reason": ...} where one was given
     CANCELED = "run.canceled"  # data: {"reason": ...} where one was given
     RETRIED = "run.retried"  # reopened by an operator
+    # moved, or reopened, by an operator; data: {"at": …}, that of the event where it is ready now
+    RESCHEDULED = "run.rescheduled"
     DISCARDED = "run.discarded"  # taken off the dead letters by an operator
 
     SCHEDULE_CREATED = "schedule.created"  # data: {"job": name}

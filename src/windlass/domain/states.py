@@ -11,6 +11,9 @@ A cancel of a running run does not move it: it is recorded as an *intent*, and t
 worker that holds the lease is told. Terminal outcomes that arrive first win over the
 intent; everything that would have sent the run round again ends it instead
 (:func:`under_intent`).
+
+A reschedule leads to ``scheduled``; where its time has come already, ``due`` follows in the same
+transaction, and the run is ``queued``.
 """
 
 from enum import StrEnum
@@ -73,7 +76,10 @@ class Verb(StrEnum):
     CANCEL = "cancel"  # an operator asks for the end
     EXPIRE = "expire"  # waited too long
     RETRY = "retry"  # an operator reopens it
+    RESCHEDULE = "reschedule"  # an operator chooses another time
 
+
+_REOPENED = MappingProxyType({Verb.RETRY: Status.QUEUED, Verb.RESCHEDULE: Status.SCHEDULED})
 
 TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingProxyType(
     {
@@ -82,6 +88,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.DUE: Status.QUEUED,
                 Verb.CANCEL: Status.CANCELED,
                 Verb.EXPIRE: Status.FAILED,
+                Verb.RESCHEDULE: Status.SCHEDULED,
             }
         ),
         Status.QUEUED: MappingProxyType(
@@ -89,6 +96,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.CLAIM: Status.RUNNING,
                 Verb.CANCEL: Status.CANCELED,
                 Verb.EXPIRE: Status.FAILED,
+                Verb.RESCHEDULE: Status.SCHEDULED,
             }
         ),
         Status.RUNNING: MappingProxyType(
@@ -106,9 +114,9 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
         ),
         Status.WAITING: MappingProxyType({}),
         Status.PAUSED: MappingProxyType({}),
-        Status.SUCCEEDED: MappingProxyType({Verb.RETRY: Status.QUEUED}),  # only once stale
-        Status.FAILED: MappingProxyType({Verb.RETRY: Status.QUEUED}),
-        Status.CANCELED: MappingProxyType({Verb.RETRY: Status.QUEUED}),
+        Status.SUCCEEDED: _REOPENED,  # only once stale
+        Status.FAILED: _REOPENED,
+        Status.CANCELED: _REOPENED,
     }
 )
 
@@ -119,7 +127,7 @@ _ROUND_AGAIN = frozenset({Verb.BACKOFF, Verb.SNOOZE, Verb.RELEASE, Verb.REAP, Ve
 def advance(status: Status, verb: Verb, *, run: str = "?", stale: bool = False) -> Status:
     """The status that follows, or :class:`IllegalTransition`.
 
-    A succeeded run may be retried only once retention has marked it stale: before that,
+    A succeeded run may be reopened only once retention has marked it stale: before that,
     a second success would silently replace the first.
     """
     target = TRANSITIONS[status].get(verb)

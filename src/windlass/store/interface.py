@@ -67,6 +67,7 @@ from windlass.domain.timetable import (
     Stored,
 )
 from windlass.store.checks import Check
+from windlass.store.control import ControlOperations
 from windlass.store.inspection import InspectionOperations
 from windlass.store.transactions import Joined, TransactionScope
 
@@ -100,7 +101,7 @@ class ArtifactOperations(Protocol):
         ...
 
 
-class Operations(Protocol):
+class Operations(ControlOperations, Protocol):
     """Every operation, by noun. None of these methods touches the database."""
 
     @property
@@ -210,26 +211,7 @@ class Operations(Protocol):
         ``older_than`` seconds: those whose message was lost, or never sent."""
         ...
 
-    # -- control ----------------------------------------------------------------------
-
-    def cancel(self, run: RunRef, reason: str | None) -> Call[RunRecord]:
-        """End a run that has not started (final); ask for the end of a running one.
-
-        Repeating it is harmless. A finished run raises IllegalTransition, except one that
-        is canceled already, which is returned as it is.
-        """
-        ...
-
-    def retry(self, run: RunRef, max_attempts: int | None) -> Call[RunRecord]:
-        """Reopen a failed, canceled or stale run: queued, with a fresh budget.
-
-        Token, attempt and seq go on; failures and crash_count start at zero.
-        """
-        ...
-
-    def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
-        """Take failed runs off the list of dead letters; returns how many were on it."""
-        ...
+    # -- handlers ---------------------------------------------------------------------
 
     def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]:
         """Record the latest progress of a run under its token; false: the lease is lost."""

@@ -114,11 +114,70 @@ class PostgresArtifacts:
         )
 
 
-class PostgresOperations:
-    """The operations of ``store.interface``, on PostgreSQL."""
+class _Calls:
+    """Where operations find their statements."""
 
     def __init__(self) -> None:
         self._sql = load_queries("postgres")
+
+    def _call(
+        self,
+        name: str,
+        parameters: tuple[object, ...],
+        read: Callable[[Sequence[Row]], T],
+        *,
+        repeatable: bool = True,
+        about: str | None = None,
+    ) -> Call[T]:
+        return Statement(
+            name, self._sql[name], parameters, read, repeatable=repeatable, about=about
+        )
+
+
+class PostgresControl(_Calls):
+    """The operations of :class:`windlass.store.control.ControlOperations`, on PostgreSQL."""
+
+    def cancel(self, run: RunRef, reason: str | None) -> Call[RunRecord]:
+        """End a run, or ask for its end."""
+        return self._call(
+            "cancel",
+            (run.tenant, id_or_nobody(run.id), reason),
+            lambda rows: _only(rows, RunRecord),
+            about=run.id,
+        )
+
+    def retry(self, run: RunRef, max_attempts: int | None) -> Call[RunRecord]:
+        """Reopen a run. Not repeatable: the second try would find it queued and refuse."""
+        return self._call(
+            "retry",
+            (run.tenant, id_or_nobody(run.id), max_attempts),
+            lambda rows: _only(rows, RunRecord),
+            repeatable=False,
+            about=run.id,
+        )
+
+    def reschedule(
+        self, run: RunRef, *, at: datetime | None = None, delay: float | None = None
+    ) -> Call[RunRecord]:
+        """Move a run in time. Not repeatable: meanwhile it may have started."""
+        return self._call(
+            "reschedule",
+            (run.tenant, id_or_nobody(run.id), at, delay),
+            lambda rows: _only(rows, RunRecord),
+            repeatable=False,
+            about=run.id,
+        )
+
+    def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
+        """Take failed runs off the dead letters."""
+        return self._call("discard", (tenant, plain_array(only_ids(runs))), _value)
+
+
+class PostgresOperations(PostgresControl):
+    """The operations of ``store.interface``, on PostgreSQL."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.artifacts = PostgresArtifacts(self._sql)
 
     def sync_jobs(self, jobs: Sequence[JobRow], worker: str | None = None) -> Call[None]:
@@ -220,29 +279,6 @@ class PostgresOperations:
             "unpublished", (older_than, limit), lambda rows: [RunRef(*row) for row in rows]
         )
 
-    def cancel(self, run: RunRef, reason: str | None) -> Call[RunRecord]:
-        """End a run, or ask for its end."""
-        return self._call(
-            "cancel",
-            (run.tenant, id_or_nobody(run.id), reason),
-            lambda rows: _only(rows, RunRecord),
-            about=run.id,
-        )
-
-    def retry(self, run: RunRef, max_attempts: int | None) -> Call[RunRecord]:
-        """Reopen a run. Not repeatable: the second try would find it queued and refuse."""
-        return self._call(
-            "retry",
-            (run.tenant, id_or_nobody(run.id), max_attempts),
-            lambda rows: _only(rows, RunRecord),
-            repeatable=False,
-            about=run.id,
-        )
-
-    def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
-        """Take failed runs off the dead letters."""
-        return self._call("discard", (tenant, plain_array(only_ids(runs))), _value)
-
     def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]:
         """Record the latest progress."""
         parameters = (held.tenant, id_or_nobody(held.id), held.token, fraction, message)
@@ -296,19 +332,6 @@ class PostgresOperations:
             None if jobs is None else text_array(jobs),
         )
         return self._call("backlog", parameters, lambda rows: _only(rows, Backlog))
-
-    def _call(
-        self,
-        name: str,
-        parameters: tuple[object, ...],
-        read: Callable[[Sequence[Row]], T],
-        *,
-        repeatable: bool = True,
-        about: str | None = None,
-    ) -> Call[T]:
-        return Statement(
-            name, self._sql[name], parameters, read, repeatable=repeatable, about=about
-        )
 
 
 def _nothing(rows: Sequence[Row]) -> None:

@@ -1,29 +1,41 @@
 """Control: what an operator asks of a run, and what a handler tells of its progress."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
 from windlass.domain.event import EventType
 from windlass.domain.run import Held, Options, RunRecord, RunRef
 from windlass.domain.states import Status, Verb, advance
-from windlass.errors import BadArguments, RunNotFound
+from windlass.duration import MAX_SECONDS
+from windlass.errors import BadArguments, RunExpires, RunNotFound
 from windlass.store.sqlite.moves import Lease, Moves, Position, lease_of, position_of
 from windlass.store.sqlite.read import get_run
 from windlass.store.sqlite.transaction import Transaction
-from windlass.store.sqlite.values import blob_or_none, to_blob, to_json, to_json_or_none, to_options
+from windlass.store.sqlite.values import (
+    blob_or_none,
+    from_micros,
+    micros_of,
+    to_blob,
+    to_json,
+    to_json_or_none,
+    to_micros,
+    to_options,
+)
+
+_TOO_LATE = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def cancel(tx: Transaction, run: RunRef, reason: str | None) -> RunRecord:
     """End a run that waits; ask for the end of one that runs."""
-    name = (run.tenant, to_blob(run.id))
-    for status, table in ((Status.QUEUED, "ready"), (Status.SCHEDULED, "timer")):
-        row = tx.fetch_one(f"get_{table}", name)
-        if row is not None:
-            advance(status, Verb.CANCEL, run=run.id)
-            _end_waiting(tx, table, position_of(row), reason)
-            return _record(tx, run)
-    row = tx.fetch_one("get_lease", name)
+    waits = _waiting(tx, run)
+    if waits is not None:
+        advance(waits.status, Verb.CANCEL, run=run.id)
+        _end_waiting(tx, waits, reason)
+        return _record(tx, run)
+    row = tx.fetch_one("get_lease", (run.tenant, to_blob(run.id)))
     if row is not None:
         advance(Status.RUNNING, Verb.CANCEL, run=run.id)
         _request_end(tx, lease_of(row), reason)
@@ -38,27 +50,36 @@ def retry(tx: Transaction, run: RunRef, max_attempts: int | None) -> RunRecord:
     """Reopen a finished run: queued, with a fresh budget."""
     if max_attempts is not None and max_attempts < 1:
         raise BadArguments("retry", "needs max_attempts of at least 1", "max_attempts")
-    blob = to_blob(run.id)
-    row = tx.fetch_one("run_state", (run.tenant, blob))
-    if row is None:
-        raise RunNotFound(run.id)
-    status, stale_at, job, queue, rank, attempt, token, seq, options, schedule, slot = row
-    current = _record(tx, run).status if status is None else Status(status)
-    advance(current, Verb.RETRY, run=run.id, stale=stale_at is not None)
-    if max_attempts is not None:
-        budget = to_options(options) or Options()
-        options = to_json(msgspec.structs.replace(budget, max_attempts=max_attempts))
-    tx.execute("reopen_run", (options, run.tenant, blob))
-    tx.execute("delete_failure", (run.tenant, blob))
-    if schedule is not None:
-        tx.execute("revive_live", (slot, blob, run.tenant, schedule))
     moves = Moves(tx)
     moves.to_ready(
-        Position(run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq, None),
+        _reopen(tx, run, Verb.RETRY, max_attempts),
         EventType.RETRIED,
         None if max_attempts is None else {"max_attempts": max_attempts},
     )
     moves.apply()
+    return _record(tx, run)
+
+
+def reschedule(tx: Transaction, run: RunRef, at: datetime | None, delay: float | None) -> RunRecord:
+    """Move a run that waits to another time; reopen one that ended, for that time."""
+    due = max(tx.now, _chosen(tx.now, at, delay))
+    moves = Moves(tx)
+    waits = _waiting(tx, run)
+    if waits is None:
+        place = _reopen(tx, run, Verb.RESCHEDULE)
+    else:
+        advance(waits.status, Verb.RESCHEDULE, run=run.id)
+        place = waits.place
+        _refuse_expired(run, place, due)
+        moves.leave(waits.table, place)
+    data = {"at": from_micros(due)}
+    if due > tx.now:
+        moves.to_timer(place, due, "delay", EventType.RESCHEDULED, data)
+    else:
+        advance(Status.SCHEDULED, Verb.DUE, run=run.id)
+        moves.to_ready(place, EventType.RESCHEDULED, data)
+    moves.apply()
+    tx.execute("move_run", (due, place.tenant, place.id))
     return _record(tx, run)
 
 
@@ -85,10 +106,72 @@ def progress(tx: Transaction, held: Held, fraction: float | None, message: str |
     return True
 
 
-def _end_waiting(tx: Transaction, table: str, place: Position, reason: str | None) -> None:
+class _Waiting(NamedTuple):
+    """A run that has not started, and in which table it waits."""
+
+    status: Status
+    table: str
+    place: Position
+
+
+def _waiting(tx: Transaction, run: RunRef) -> _Waiting | None:
+    name = (run.tenant, to_blob(run.id))
+    for status, table in ((Status.QUEUED, "ready"), (Status.SCHEDULED, "timer")):
+        row = tx.fetch_one(f"get_{table}", name)
+        if row is not None:
+            return _Waiting(status, table, position_of(row))
+    return None
+
+
+def _reopen(tx: Transaction, run: RunRef, verb: Verb, max_attempts: int | None = None) -> Position:
+    """Take a run out of its end; to give it its position is for the caller."""
+    blob = to_blob(run.id)
+    row = tx.fetch_one("run_state", (run.tenant, blob))
+    if row is None:
+        raise RunNotFound(run.id)
+    status, stale_at, job, queue, rank, attempt, token, seq, options, schedule, slot = row
+    current = _record(tx, run).status if status is None else Status(status)
+    advance(current, verb, run=run.id, stale=stale_at is not None)
+    if max_attempts is not None:
+        budget = to_options(options) or Options()
+        options = to_json(msgspec.structs.replace(budget, max_attempts=max_attempts))
+    tx.execute("reopen_run", (options, run.tenant, blob))
+    tx.execute("delete_failure", (run.tenant, blob))
+    if schedule is not None:
+        tx.execute("revive_live", (slot, blob, run.tenant, schedule))
+    return Position(run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq, None)
+
+
+def _chosen(now: int, at: datetime | None, delay: float | None) -> int:
+    """The instant that an operator has chosen."""
+    if (at is None) == (delay is None):
+        raise BadArguments("reschedule", "takes either a time or a delay")
+    if delay is not None:
+        if not 0 <= delay <= MAX_SECONDS:  # which also refuses NaN
+            raise BadArguments("reschedule", "takes a delay of 0 s to 100 years", "delay")
+        return now + micros_of(delay)
+    assert at is not None
+    if at >= _TOO_LATE:
+        why = "takes a time from the year 1 to the last day but one of 9999"
+        raise BadArguments("reschedule", why, "at")
+    return to_micros(at)
+
+
+def _refuse_expired(run: RunRef, place: Position, due: int) -> None:
+    """What would have expired by then would do nothing else."""
+    if place.expires_at is not None and place.expires_at <= due:
+        raise RunExpires(run.id, _iso(place.expires_at), _iso(due))
+
+
+def _iso(micros: int) -> str:
+    """An instant as events have it."""
+    return str(msgspec.to_builtins(from_micros(micros)))
+
+
+def _end_waiting(tx: Transaction, waits: _Waiting, reason: str | None) -> None:
     moves = Moves(tx)
-    moves.leave(table, place)
-    moves.cancel(place, reason)
+    moves.leave(waits.table, waits.place)
+    moves.cancel(waits.place, reason)
     moves.apply()
 
 

@@ -108,8 +108,8 @@ class Moves:
         self._tell(place, event, data)
 
     def to_timer(
-        self, place: Lease, due_at: int, why: str, event: EventType, data: dict[str, Any],
-        *, failures: int,
+        self, place: Place, due_at: int, why: str, event: EventType, data: dict[str, Any],
+        *, failures: int | None = None,
     ) -> None:  # fmt: skip
         """Let the run wait until ``due_at``."""
         self._add("insert_timer", (*self._carried(place, failures, None), due_at, why))

@@ -100,7 +100,27 @@ class SqliteArtifacts:
         )
 
 
-class SqliteOperations:
+class SqliteControl:
+    """The operations of :class:`windlass.store.control.ControlOperations`."""
+
+    def cancel(self, run: RunRef, reason: str | None) -> Call[RunRecord]:
+        return _write("cancel", lambda tx: control.cancel(tx, run, reason))
+
+    def retry(self, run: RunRef, max_attempts: int | None) -> Call[RunRecord]:
+        return _write("retry", lambda tx: control.retry(tx, run, max_attempts), repeatable=False)
+
+    def reschedule(
+        self, run: RunRef, *, at: datetime | None = None, delay: float | None = None
+    ) -> Call[RunRecord]:
+        return _write(
+            "reschedule", lambda tx: control.reschedule(tx, run, at, delay), repeatable=False
+        )
+
+    def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
+        return _write("discard", lambda tx: control.discard(tx, tenant, runs), repeatable=False)
+
+
+class SqliteOperations(SqliteControl):
     """The operations of :class:`windlass.store.interface.Operations`."""
 
     def __init__(self) -> None:
@@ -181,15 +201,6 @@ class SqliteOperations:
             lambda tx: sweep.unpublished(tx, older_than, limit),
             repeatable=False,
         )
-
-    def cancel(self, run: RunRef, reason: str | None) -> Call[RunRecord]:
-        return _write("cancel", lambda tx: control.cancel(tx, run, reason))
-
-    def retry(self, run: RunRef, max_attempts: int | None) -> Call[RunRecord]:
-        return _write("retry", lambda tx: control.retry(tx, run, max_attempts), repeatable=False)
-
-    def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
-        return _write("discard", lambda tx: control.discard(tx, tenant, runs), repeatable=False)
 
     def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]:
         return _write("progress", lambda tx: control.progress(tx, held, fraction, message))

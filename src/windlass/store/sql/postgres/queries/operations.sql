@@ -55,6 +55,10 @@ select row_to_json(v)::text from windlass.cancel(%s, %s::uuid, %s) v
 -- name: retry
 select row_to_json(v)::text from windlass.retry(%s, %s::uuid, %s::integer) v
 
+-- name: reschedule
+select row_to_json(v)::text
+  from windlass.reschedule(%s, %s::uuid, %s::timestamptz, %s::double precision) v
+
 -- name: discard
 select windlass.discard(%s, %s::uuid[])
 

@@ -19,6 +19,9 @@ update runs
        options = :options
  where tenant = :tenant and id = :id and status is not null
 
+-- name: move_run
+update runs set scheduled_for = :due where tenant = :tenant and id = :id
+
 -- name: delete_failure
 delete from failures where tenant = :tenant and id = :id
 

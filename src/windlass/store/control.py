@@ -1,0 +1,45 @@
+"""What operators do to runs: end them, reopen them, move them in time."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from windlass.domain.run import RunRecord, RunRef
+
+if TYPE_CHECKING:
+    from windlass.store.interface import Call
+
+
+class ControlOperations(Protocol):
+    """The verbs of operators. A run that does not exist raises RunNotFound."""
+
+    def cancel(self, run: RunRef, reason: str | None) -> "Call[RunRecord]":
+        """End a run that has not started (final); ask for the end of a running one.
+
+        Repeating it is harmless. A finished run raises IllegalTransition, except one that
+        is canceled already, which is returned as it is.
+        """
+        ...
+
+    def retry(self, run: RunRef, max_attempts: int | None) -> "Call[RunRecord]":
+        """Reopen a failed, canceled or stale run: queued, with a fresh budget.
+
+        Token, attempt and seq go on; failures and crash_count start at zero.
+        """
+        ...
+
+    def reschedule(
+        self, run: RunRef, *, at: datetime | None = None, delay: float | None = None
+    ) -> "Call[RunRecord]":
+        """Move a run that has not started to another time; reopen one that ended, for that time.
+
+        Either ``at`` or ``delay``, in seconds from the store's now. A time that has come makes it
+        ready. A run that waits keeps its counts, and its expiry: one that would have expired by
+        then raises RunExpires. What ended is reopened as by :meth:`retry`, which also takes its
+        expiry away. A running or succeeded run raises IllegalTransition.
+        """
+        ...
+
+    def discard(self, tenant: str, runs: Sequence[str]) -> "Call[int]":
+        """Take failed runs off the list of dead letters; returns how many were on it."""
+        ...
