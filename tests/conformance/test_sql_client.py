@@ -466,6 +466,30 @@ def test_a_few_functions_are_all_that_a_client_needs(client: Client, role: sql.I
     assert denied == ["42501"] * 4
 
 
+def test_only_the_schemas_owner_sets_the_clock(client: Client, role: sql.Identifier) -> None:
+    """A key's life, a worker's death and a queue's order depend on it."""
+    grant = sql.SQL(
+        "grant usage on schema windlass to {0}; "
+        "grant execute on all functions in schema windlass to {0}"
+    )
+    client.conn.execute(grant.format(role))
+
+    def run_of(who: sql.Composable) -> str:
+        client.conn.execute(sql.SQL("set session authorization {}").format(who))
+        with client.conn.transaction():
+            client.all("select set_config('windlass.fake_now', '2000-01-01Z', true)")
+            run = _enqueue(client)
+        client.conn.execute("reset session authorization")
+        return run
+
+    runs = [run_of(role), run_of(sql.SQL("default"))]
+
+    faked = "select created_at = '2000-01-01Z' from windlass.runs where id = %s"
+    assert [client.value(faked, run) for run in runs] == [False, True]
+    now = "select now() - ready_at between '0' and '1 hour' from windlass.ready where id = %s"
+    assert client.value(now, runs[0])
+
+
 def test_a_temporary_table_cannot_stand_in_for_ours(client: Client) -> None:
     client.all("create temporary table jobs (tenant text, name text, queue text, priority int)")
     client.all("insert into jobs values ('default', 'greet', 'hijacked', 0)")
