@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -324,3 +325,28 @@ def test_errors_of_own_statements_are_the_stores(app: Windlass) -> None:
     with app.transaction() as tx:
         assert tx.execute("select '100%'") == [("100%",)]
         assert tx.execute("select %s + 1", [1]) == [(2,)]
+
+
+async def test_canceled_again_commits_nothing_that_was_to_be_undone(app: Windlass) -> None:
+    undoing = asyncio.Event()
+
+    async def hold() -> None:
+        async with app.transaction() as tx:
+            await tx.execute("create table orders (n integer)")
+            with contextlib.suppress(asyncio.CancelledError):
+                async with tx.savepoint():
+                    await tx.execute("insert into orders values (1)")
+                    undoing.set()
+                    await asyncio.Event().wait()
+            await tx.execute("insert into orders values (2)")
+
+    task = asyncio.create_task(hold())
+    await undoing.wait()
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(StoreError):
+        await task
+    async with app.transaction() as tx:
+        assert await tx.execute("select to_regclass('orders')") == [(None,)]
+    await app.aclose()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from tests.fixtures.apps import PATIENCE, opened, working
@@ -17,6 +18,8 @@ from tests.fixtures.callers import Undone, make_app
 from tests.transactions.conftest import joined
 from windlass import BadOption, KeyConflict, StoreError, UsageError, Windlass
 from windlass.store.sqlite.connection import Connection
+from windlass.store.sqlite.own import SqliteTransaction
+from windlass.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture
@@ -234,6 +237,168 @@ async def test_canceled_inside_is_rolled_back(app: Windlass) -> None:
     assert await app.alist() == []
     async with asyncio.timeout(PATIENCE), app.transaction():
         pass
+    await app.aclose()
+
+
+class Slow:
+    """Statements of a caller's own, which take until they are let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+        real = Connection.execute
+
+        def slowly(connection: Connection, sql: str, parameters: Any) -> Any:
+            self.begun.set()
+            self.go.wait(PATIENCE)
+            return real(connection, sql, parameters)
+
+        monkeypatch.setattr(Connection, "execute", slowly)
+
+    async def cancel(self, task: asyncio.Task[Any], times: int) -> None:
+        """Cancel a task in the midst of a statement, and again while it deals with that."""
+        await asyncio.to_thread(self.begun.wait, PATIENCE)
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+        self.go.set()
+
+
+def is_free(app: Windlass) -> bool:
+    """Whether the file's write lock is nobody's."""
+    assert isinstance(app.store, SqliteStore)
+    connection = apsw.Connection(str(app.store.path))
+    try:
+        connection.execute("begin immediate")
+    except apsw.BusyError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+async def test_canceled_again_still_lets_the_lock_go(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    free: list[bool] = []
+
+    async def hold() -> None:
+        try:
+            async with app.transaction() as tx:
+                await tx.execute("insert into orders values (1)")
+        except asyncio.CancelledError:
+            free.append(is_free(app))
+            raise
+
+    slow = Slow(monkeypatch)
+    task = asyncio.create_task(hold())
+    await slow.cancel(task, times)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert free == [True]
+    async with app.transaction() as tx:
+        assert await tx.execute("select * from orders") == []
+    await app.aclose()
+
+
+async def test_canceled_again_still_undoes_a_savepoint(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[BaseException] = []  # with its frames: none of them is left by being forgotten
+
+    async def hold() -> None:
+        async with app.transaction() as tx:
+            try:
+                async with tx.savepoint():
+                    await tx.execute("insert into orders values (1)")
+            except asyncio.CancelledError as error:
+                kept.append(error)
+            await tx.execute("insert into orders values (2)")
+
+    slow = Slow(monkeypatch)
+    task = asyncio.create_task(hold())
+    await slow.cancel(task, 2)
+    await task
+    async with app.transaction() as tx:
+        assert await tx.execute("select n from orders") == [(2,)]
+    await app.aclose()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_canceled_in_the_commit_is_committed_and_told(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    begun, go, told = threading.Event(), threading.Event(), list[int]()
+    real = Connection.commit
+
+    def slowly(connection: Connection) -> None:
+        begun.set()
+        go.wait(PATIENCE)
+        real(connection)
+
+    async def tell() -> None:
+        told.append(1)
+
+    async def hold() -> None:
+        async with app.transaction() as tx:
+            await tx.execute("insert into orders values (1)")
+            tx.after_commit(tell)
+            monkeypatch.setattr(Connection, "commit", slowly)
+
+    task = asyncio.create_task(hold())
+    await asyncio.to_thread(begun.wait, PATIENCE)
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0)
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == [1]
+    async with app.transaction() as tx:
+        assert await tx.execute("select n from orders") == [(1,)]
+    await app.aclose()
+
+
+async def test_savepoint_that_is_canceled_as_it_begins_is_left(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+    real, savepoints = SqliteTransaction.savepoint, 0
+    kept, left = list[BaseException](), list[int]()
+
+    @contextlib.contextmanager
+    def slowly(tx: SqliteTransaction) -> Iterator[None]:
+        nonlocal savepoints
+        with real(tx):
+            savepoints += 1
+            begun.set()
+            go.wait(PATIENCE)
+            try:
+                yield
+            finally:
+                savepoints -= 1
+
+    async def hold() -> None:
+        async with app.transaction() as tx:
+            await tx.execute("insert into orders values (1)")
+            try:
+                async with tx.savepoint():
+                    raise AssertionError("nobody is to come here")
+            except asyncio.CancelledError as error:
+                kept.append(error)
+            left.append(savepoints)
+            await tx.execute("insert into orders values (2)")
+
+    monkeypatch.setattr(SqliteTransaction, "savepoint", slowly)
+    task = asyncio.create_task(hold())
+    await asyncio.to_thread(begun.wait, PATIENCE)
+    task.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    await task
+    assert left == [0]
+    async with app.transaction() as tx:
+        assert await tx.execute("select n from orders order by n") == [(1,), (2,)]
     await app.aclose()
 
 

@@ -9,6 +9,9 @@ The transaction has the file's write lock from its first moment. Another write o
 thread would wait for a lock that it holds itself, and is refused with a word on what to do. Async
 code waits for the lock on the loop and does the rest in one thread, which is enough: whoever has
 the lock is the only one.
+
+A task that is canceled, however often, leaves its transaction only when that has ended: the lock
+is nobody's then. Canceled while the thread commits, it hears of that once the commit is done.
 """
 
 import asyncio
@@ -92,7 +95,7 @@ class AsyncSqliteTransaction:
 
     def __init__(self, blocking: SqliteTransaction, owner: "Transactions") -> None:
         self._blocking = blocking
-        self._call = owner.call
+        self._call, self._see_through = owner.call, owner.see_through
         self._actions: list[Callable[[], Awaitable[None]]] = []
         self.path = blocking.path
 
@@ -104,13 +107,13 @@ class AsyncSqliteTransaction:
     async def savepoint(self) -> AsyncIterator[None]:
         """Undo what is done inside if it raises, and nothing else."""
         savepoint = self._blocking.savepoint()
-        await self._call(savepoint.__enter__)
         try:
+            await self._see_through(savepoint.__enter__)
             yield
         except BaseException as error:
-            await self._call(_leave, savepoint, error)
+            await self._see_through(_leave, savepoint, error)
             raise
-        await self._call(savepoint.__exit__, None, None, None)
+        await self._see_through(savepoint.__exit__, None, None, None)
 
     def after_commit(self, action: Callable[[], Awaitable[None]]) -> None:
         """Do something when, and only if, the transaction has been committed."""
@@ -183,9 +186,13 @@ class Transactions:
         try:
             yield atx
         except BaseException as error:
-            await self.call(self._end, connection, tx, error)
+            await self.see_through(self._end, connection, tx, error)
             raise
-        await self.call(self._end, connection, tx, None)
+        try:
+            await self.see_through(self._end, connection, tx, None)
+        except asyncio.CancelledError:
+            await atx.committed()  # it is
+            raise
         await atx.committed()
 
     def refuse_inside(self, what: str, instead: str) -> None:
@@ -197,6 +204,25 @@ class Transactions:
         """Do something in the thread."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor(), lambda: function(*args, **kwargs))
+
+    async def see_through(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do something in the thread and wait for its end, however often the caller is canceled.
+
+        What has not begun would else be dropped, and what has begun be overtaken. The caller hears
+        that it was canceled afterwards, unless there is worse to tell.
+        """
+        loop = asyncio.get_running_loop()
+        doing = loop.run_in_executor(self._executor(), lambda: function(*args, **kwargs))
+        canceled: asyncio.CancelledError | None = None
+        while not doing.done():
+            try:
+                await asyncio.wait([doing])
+            except asyncio.CancelledError as error:
+                canceled = error
+        result = doing.result()
+        if canceled is not None:
+            raise canceled
+        return result
 
     def close(self) -> None:
         """Close what is idle, and end the thread."""
