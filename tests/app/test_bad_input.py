@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from windlass import (
+    BadArguments,
     BadDuration,
     BadOption,
     BadPayload,
@@ -259,6 +260,40 @@ def test_budget_of_a_retry_is_refused(app: Windlass, take: Any) -> None:
         with pytest.raises(BadOption, match="max_attempts"):
             app.retry(run.id, max_attempts=budget)
     assert run.refresh().status == "canceled"
+
+
+TIMES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({}, BadOption, "give either at, a datetime, or delay, a duration"),
+    ({"at": None, "delay": None}, BadOption, "give either at, a datetime, or delay, a duration"),
+    ({"at": datetime(2090, 1, 1, tzinfo=UTC), "delay": 0}, BadOption, "not both"),
+    ({"at": NAIVE}, BadOption, "has no time zone: say which, e.g. tzinfo=UTC"),
+    ({"at": "2090-01-01T00:00Z"}, BadOption, "'2090-01-01T00:00Z' is not a datetime"),
+    ({"at": 5}, BadOption, "5 is not a datetime"),
+    ({"at": datetime.max.replace(tzinfo=UTC)}, BadArguments, "from the year 1 to the last day"),
+    ({"delay": -1}, BadDuration, "it is negative"),
+    ({"delay": "-1s"}, BadDuration, "it is negative"),
+    ({"delay": float("nan")}, BadDuration, "it is not finite"),
+    ({"delay": "soon"}, BadDuration, "'soon' is not a number with a unit"),
+    ({"delay": True}, BadDuration, "a boolean is not a number of seconds"),
+    ({"delay": "101 w 9999d 36500d"}, BadDuration, "its units must run from large to small"),
+    ({"delay": "36526d"}, BadDuration, "it is longer than 100 years"),
+]
+
+
+async def test_time_of_a_reschedule_is_refused(
+    app: Windlass, take: Any, subtests: pytest.Subtests
+) -> None:
+    for run in (take.enqueue(), take.using(delay="1h").enqueue(), take.enqueue().cancel()):
+        before = run.refresh().record
+        for when, error, why in TIMES:
+            with subtests.test(run.status.value, when=str(when)):
+                with pytest.raises(error) as sync:
+                    app.reschedule(run.id, **when)
+                with pytest.raises(error) as twin:
+                    await run.areschedule(**when)
+                assert str(sync.value) == str(twin.value)
+                assert why in str(sync.value)
+        assert run.refresh().record == before
 
 
 QUERIES: list[tuple[dict[str, Any], str]] = [

@@ -1,13 +1,24 @@
-"""What an operator asks of a run: cancel and retry, where no worker is involved."""
+"""What an operator asks of a run: cancel, retry and reschedule, without a worker's part in it."""
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.fixtures.apps import working
-from windlass import EventType, IllegalTransition, Run, Status, Windlass
+from windlass import (
+    EventType,
+    IllegalTransition,
+    Run,
+    RunExpires,
+    RunNotFound,
+    Status,
+    Windlass,
+)
 
 
 @pytest.fixture
@@ -111,6 +122,112 @@ async def test_only_what_ended_badly_can_be_retried(app: Windlass, work: Any) ->
         with pytest.raises(IllegalTransition):
             await run.aretry()
         assert run.refresh().attempt == (1 if run is good else 0)
+
+
+# -- reschedule ------------------------------------------------------------------------------
+
+
+async def test_run_that_waits_can_be_moved(app: Windlass, work: Any) -> None:
+    run = await work.using(key="k", tags=["t"]).aenqueue()
+    moved = app.reschedule(run.id, delay="2h")
+    assert (moved.status, moved.id) == ("scheduled", run.id)
+    assert moved.due_at == moved.scheduled_for
+    assert moved.due_at is not None
+    assert moved.due_at - moved.updated_at == timedelta(hours=2)
+    assert (moved.key, moved.tags) == ("k", ("t",))
+
+    at = datetime(2090, 1, 31, 12, tzinfo=ZoneInfo("Europe/Berlin"))
+    assert await run.areschedule(at=at) is run
+    assert run.due_at == run.scheduled_for == at
+    last = (await run.aevents())[-1]
+    assert (last.type, last.data) == (EventType.RESCHEDULED, {"at": "2090-01-31T11:00:00Z"})
+    async with working(app) as worker:
+        await worker.drained()
+    assert (await run.arefresh()).attempt == 0  # its time has not come
+
+
+async def test_failed_run_can_be_run_again_at_a_time(app: Windlass, work: Any) -> None:
+    _, run = await finished(app, work)
+    again = await app.areschedule(run.id, delay=timedelta(hours=1))
+    assert (again.status, again.attempt, again.failures) == ("scheduled", 1, 0)
+    assert (again.failure, again.finished_at) == (None, None)
+    assert not app.list(dead=True)
+
+    assert run.reschedule(at=datetime(2020, 2, 29, tzinfo=UTC)) is run
+    assert (run.status, run.due_at) == ("queued", None)
+    async with working(app):
+        await run.await_end(timeout=10)
+    assert (run.status, run.attempt, run.failures) == ("failed", 2, 1)
+
+
+@pytest.mark.parametrize("twin", [False, True], ids=["sync", "async"])
+async def test_reschedule_to_now_wakes_a_worker(app: Windlass, work: Any, twin: bool) -> None:
+    run = work.using(delay="1h").enqueue()
+    async with working(app, poll=60.0, sweep=5.0) as worker:
+        await worker.drained()
+        if twin:
+            await app.areschedule(run.id, delay=0)
+        else:
+            app.reschedule(run.id, delay=0)
+        assert await app.aresult(run.id, timeout=10) == "done"
+
+
+async def test_reschedule_to_soon_is_not_slept_through(app: Windlass, work: Any) -> None:
+    run = work.using(delay="1h").enqueue()
+    async with working(app, poll=60.0, sweep=5.0) as worker:
+        await worker.drained()
+        await run.areschedule(delay="50ms")
+        assert await app.aresult(run.id, timeout=10) == "done"
+
+
+async def test_run_that_succeeded_cannot_be_moved(app: Windlass, work: Any) -> None:
+    good, _ = await finished(app, work)
+    before = good.refresh().record
+    with pytest.raises(IllegalTransition) as caught:
+        app.reschedule(good.id, delay="1h")
+    assert str(caught.value) == f"Run {good.id} is succeeded: reschedule is not possible."
+    with pytest.raises(IllegalTransition):
+        await good.areschedule(delay=0)
+    assert good.refresh().record == before
+
+
+async def test_run_that_runs_cannot_be_moved(app: Windlass) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def wait() -> str:
+        started.set()
+        await go.wait()
+        return "done"
+
+    run = await wait.aenqueue()
+    async with working(app):
+        await asyncio.wait_for(started.wait(), 10)
+        with pytest.raises(IllegalTransition, match="is running: reschedule is not possible"):
+            await run.areschedule(delay="1h")
+        go.set()
+        assert await app.aresult(run.id, timeout=10) == "done"
+
+
+async def test_run_is_not_moved_beyond_its_expiry(app: Windlass, work: Any) -> None:
+    run = work.using(expires="1h").enqueue()
+    assert run.reschedule(delay="59m").status == "scheduled"
+    before = run.record
+    with pytest.raises(RunExpires, match=rf"Run {run.id} expires at .*Z and cannot wait until"):
+        app.reschedule(run.id, delay="2h")
+    with pytest.raises(RunExpires) as caught:
+        await run.areschedule(delay="2h")
+    assert datetime.fromisoformat(caught.value.expires_at) == run.expires_at
+    assert run.refresh().record == before
+    # Canceled, it ends; reopened, it expires no more.
+    run.cancel().reschedule(delay="2h")
+    assert (run.status, run.expires_at) == ("scheduled", None)
+
+
+def test_unknown_run_cannot_be_moved(app: Windlass) -> None:
+    for run in ("nobody", "00000000-0000-7000-8000-000000000000"):
+        with pytest.raises(RunNotFound, match=run):
+            app.reschedule(run, delay=0)
 
 
 async def test_key_still_names_a_run_that_was_canceled(app: Windlass, work: Any) -> None:

@@ -1,6 +1,8 @@
-"""`windlass cancel`, `windlass retry` and `windlass migrate`, on both stores."""
+"""`windlass cancel`, `retry`, `reschedule` and `migrate`, on both stores."""
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,58 @@ def test_what_cannot_be_retried(url: str, app: Windlass) -> None:
         2, "retry", live.id, "--max-attempts", "0", "--url", url
     )
     assert fails(2, "retry", "--url", url).startswith("Missing argument 'RUN...'.")
+
+
+def test_reschedule(url: str, app: Windlass) -> None:
+    failed = app.enqueue("refuse")
+    work(app)
+    waits = app.enqueue("greet")
+
+    arguments = [waits.id, failed.id, "--at", "2090-01-31T12:00Z", "--url", url]
+    printed = ok("reschedule", *arguments)
+
+    assert printed == (
+        f"{waits.id} scheduled for 2090-01-31 12:00:00Z\n"
+        f"{failed.id} scheduled for 2090-01-31 12:00:00Z\n"
+    )
+    due = datetime(2090, 1, 31, 12, tzinfo=UTC)
+    assert waits.refresh().due_at == failed.refresh().due_at == due
+    assert re.search(r"rescheduled +at 2090-01-31T12:00:00Z", ok("show", waits.id, "--url", url))
+
+    assert ok("reschedule", waits.id, "--delay", "0", "--url", url) == f"{waits.id} queued\n"
+    ok("reschedule", waits.id, "--delay", "1h30m", "--url", url)
+    moved = waits.refresh()
+    assert moved.due_at is not None
+    assert moved.due_at - moved.updated_at == timedelta(minutes=90)
+
+
+def test_what_cannot_be_rescheduled(url: str, app: Windlass) -> None:
+    done = app.enqueue("greet")
+    work(app)
+    live = app.enqueue("greet", expires="1h")
+
+    result = run("reschedule", done.id, NOBODY, live.id, "--delay", "59m", "--url", url)
+
+    assert result.exit_code == 4
+    assert result.stdout.startswith(f"{live.id} scheduled for ")
+    refused, missing = result.stderr.splitlines()
+    assert refused == (
+        f"windlass: Run {done.id} is succeeded: reschedule is not possible. "
+        f"See `windlass show {done.id}`."
+    )
+    assert missing.startswith(f"windlass: There is no run {NOBODY}: ")
+
+    told = fails(4, "reschedule", live.id, "--delay", "2h", "--url", url)
+    assert told.startswith(f"Run {live.id} expires at ")
+    assert told.endswith(f": choose an earlier time. See `windlass show {live.id}`.")
+    assert "There is no run x: " in fails(3, "reschedule", "x", "--delay", "0", "--url", url)
+    for when in ([], ["--delay", "1h", "--at", "2090-01-31"]):
+        told = fails(2, "reschedule", live.id, *when, "--url", url)
+        assert told.startswith("Give either --at or --delay.")
+    for option, value in (("--delay", "soon"), ("--delay", "-1s"), ("--at", "tomorrow")):
+        assert option in fails(2, "reschedule", live.id, option, value, "--url", url)
+    late = ["--at", "9999-12-31T12:00Z"]
+    assert "takes a time from the year 1" in fails(2, "reschedule", live.id, *late, "--url", url)
 
 
 def test_migrate_a_new_file(folder: Path) -> None:

@@ -339,7 +339,8 @@ def _verb(kind: EventType, before: Status, data: Mapping[str, Any]) -> Verb:
 
 def _is_due(event: Row) -> bool:
     """Whether the time that was chosen is the time at which it was."""
-    return datetime.fromisoformat(_data(event)["at"]) <= event["at"]
+    told: datetime = event["at"]
+    return datetime.fromisoformat(_data(event)["at"]) <= told
 
 
 def _data(event: Row) -> Mapping[str, Any]:

@@ -53,6 +53,16 @@ def _reopened(desk: Desk, run: RunRef) -> object:
     return desk.drive.retry(run)
 
 
+def _moved(desk: Desk, run: RunRef) -> object:
+    return desk.drive.reschedule(run, delay=3600.0)
+
+
+def _reopened_for_later(desk: Desk, run: RunRef) -> object:
+    desk.drive.finish(desk.drive.take(run), Outcome.FAILED)
+    _forget(desk)
+    return desk.drive.reschedule(run, delay=3600.0)
+
+
 def _forget(desk: Desk) -> None:
     """Let somebody look, so that what has ended is no longer among what may be live."""
     (row,) = desk.call(desk.ops.list(ScheduleFilter()))
@@ -61,7 +71,7 @@ def _forget(desk: Desk) -> None:
 
 
 LIVE: Sequence[Callable[[Desk, RunRef], object]] = (
-    _queued, _running, _retrying, _snoozed, _crashed, _reopened,
+    _queued, _running, _retrying, _snoozed, _crashed, _reopened, _moved, _reopened_for_later,
 )  # fmt: skip
 
 
@@ -155,6 +165,27 @@ def test_a_run_of_a_deleted_schedule_can_be_retried(desk: Desk) -> None:
 
     assert desk.drive.retry(run).status is Status.QUEUED
     assert_sound(desk)
+
+
+def test_a_run_of_a_deleted_schedule_can_be_rescheduled(desk: Desk) -> None:
+    row = desk.put(overlap=Overlap.SKIP)
+    run = desk.start(row)
+    _failed(desk, run)
+    desk.call(desk.ops.delete(row.ref))
+
+    assert desk.drive.reschedule(run, delay=60.0).status is Status.SCHEDULED
+    assert_sound(desk)
+
+
+def test_a_run_that_is_moved_is_still_that_of_its_slot(desk: Desk) -> None:
+    row = desk.put(overlap=Overlap.SKIP)
+    run = desk.start(row)
+    rows = desk.drive.rows("schedule_live"), desk.slots(row)
+
+    record = desk.drive.reschedule(run, delay=3600.0)
+
+    assert (record.schedule, record.slot) == (row.id, minute(0))
+    assert (desk.drive.rows("schedule_live"), desk.slots(row)) == rows
 
 
 # -- allow, skip ---------------------------------------------------------------------------------

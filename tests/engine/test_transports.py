@@ -202,3 +202,40 @@ async def test_a_transport_that_loses_messages_costs_no_more_than_a_resend(url: 
     assert transport.lost >= 10
     assert len(waits) == 30
     assert max(waits) < timedelta(seconds=RESEND_AFTER * 8 + 1.5)
+
+
+class Recording(MemoryTransport):
+    """Keeps what was sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+
+    def publish(self, messages: Sequence[bytes]) -> None:
+        """Pass them on."""
+        self.sent += messages
+        super().publish(messages)
+
+
+async def test_rescheduled_runs_are_sent_once_they_are_ready(url: str) -> None:
+    transport = Recording()
+    app = Windlass(url, transport=transport, **SETTINGS)
+
+    @app.job
+    async def nothing() -> None: ...
+
+    later = nothing.using(delay="1h")
+    runs = [await later.aenqueue(), later.enqueue().cancel(), nothing.enqueue()]
+    transport.sent.clear()
+    await transport.receive(1000)
+    for run in runs:
+        await run.areschedule(delay="30m")
+    assert transport.sent == []
+
+    await runs[0].areschedule(delay=0)
+    for run in runs[1:]:
+        run.reschedule(delay=0)
+    assert transport.sent == [encode_message(run.ref) for run in runs]
+    async with working(app, resend_after=PATIENCE):
+        await ended(app, [run.id for run in runs])
+    await app.aclose()

@@ -112,6 +112,41 @@ def test_key_is_free_again_after_its_time(app: Windlass, clock: VirtualClock) ->
     assert using.enqueue().id != first.id
 
 
+def test_rescheduled_run_follows_the_clock(app: Windlass, clock: VirtualClock) -> None:
+    @app.job(max_attempts=1)
+    def remind(fail: bool) -> str:
+        if fail and clock.now() < NOON + timedelta(days=7):
+            raise ConnectionError("away")
+        return "reminded"
+
+    early, late, bad = (remind.enqueue(fail=False) for _ in range(3))
+    early.cancel()
+    bad = remind.enqueue(fail=True)
+    late.reschedule(delay="30d")
+    drain(app)
+    assert bad.refresh().status == "failed"
+    early.reschedule(at=NOON + timedelta(days=1))
+    bad.reschedule(delay="7d")
+    assert drain(app).attempts == 0
+    report = drain(app, with_scheduled=True).check()
+    assert [run.id for run in report.runs] == [early.id, bad.id, late.id]
+    assert [run.started_at for run in report.runs] == [NOON + timedelta(days=n) for n in (1, 7, 30)]
+    assert clock.now() == NOON + timedelta(days=30)
+
+
+async def test_rescheduled_to_the_past_is_ready_on_the_clock(
+    app: Windlass, clock: VirtualClock
+) -> None:
+    @app.job
+    async def remind() -> None: ...
+
+    run = await remind.using(delay="30d").aenqueue()
+    clock.advance("1d")
+    await run.areschedule(at=NOON)
+    assert (run.status, run.scheduled_for) == ("queued", NOON + timedelta(days=1))
+    assert [r.id for r in (await adrain(app)).succeeded] == [run.id]
+
+
 def test_cron_follows_the_clock_across_a_change_of_clocks(
     app: Windlass, clock: VirtualClock
 ) -> None:
