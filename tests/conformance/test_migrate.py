@@ -175,23 +175,83 @@ def test_a_function_that_changed_is_replaced(
         assert store.run(store.operations.retire("nobody")) == 0
 
 
+@pytest.fixture
+def role(schema: psycopg.Connection[tuple[object, ...]]) -> Iterator[str]:
+    """A role without any right."""
+    name = f"wl_role_{secrets.token_hex(6)}"
+    schema.execute(f"create role {name}")
+    yield name
+    schema.execute(f"drop owned by {name}")
+    schema.execute(f"drop role {name}")
+
+
+def _may(schema: psycopg.Connection[tuple[object, ...]], role: str, right: str) -> set[str]:
+    """The names of the functions on which a role has a right."""
+    found = schema.execute(
+        "select p.proname::text from pg_proc p where p.pronamespace = 'windlass'::regnamespace "
+        "and has_function_privilege(%s, p.oid, %s)",
+        (role, right),
+    )
+    return {str(name) for (name,) in found}
+
+
 def test_rights_that_were_granted_outlive_a_migration(
-    pg_database: str, schema: psycopg.Connection[tuple[object, ...]]
+    pg_database: str, schema: psycopg.Connection[tuple[object, ...]], role: str
 ) -> None:
-    role = f"wl_role_{secrets.token_hex(6)}"
-    schema.execute(f"create role {role}")
     schema.execute(f"grant execute on function windlass.retire(text) to {role}")
     schema.execute("update windlass.routines set checksum = 'older'")
 
     with PostgresPlace(pg_database).open(Sources.system()) as store:
         store.migrate()
 
-    allowed = schema.execute(
-        "select has_function_privilege(%s, 'windlass.retire(text)', 'execute')", (role,)
-    ).fetchone()
-    schema.execute(f"drop owned by {role}")
-    schema.execute(f"drop role {role}")
-    assert allowed == (True,)
+    assert _may(schema, role, "execute") == {"retire"}
+
+
+OLDER_FORMS = """
+drop function windlass.sweep(boolean, boolean, boolean, integer, integer, double precision,
+                             timestamptz);
+create function windlass.sweep(boolean, boolean, boolean, integer, integer, double precision)
+  returns json language sql as 'select null::json';
+delete from windlass.migrations where version = 5;
+drop function windlass.cycle;
+create function windlass.cycle() returns void language sql as '';
+revoke all on all functions in schema windlass from public;
+"""
+
+
+def test_rights_outlive_a_migration_that_makes_functions_anew(
+    pg_database: str, schema: psycopg.Connection[tuple[object, ...]], role: str
+) -> None:
+    """As at version 4: the next one drops a function, whose list of arguments is longer then."""
+    schema.execute(OLDER_FORMS)
+    schema.execute(f"grant execute on function windlass.sweep, windlass.retire to {role}")
+    schema.execute(f"grant execute on function windlass.cycle to {role} with grant option")
+
+    with PostgresPlace(pg_database).open(Sources.system()) as store:
+        store.migrate()
+
+    assert _may(schema, role, "execute") == {"cycle", "sweep", "retire"}
+    assert _may(schema, role, "execute with grant option") == {"cycle"}
+
+
+def test_what_no_file_defines_is_dropped(
+    pg_database: str, schema: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    """A form of a function with another list of arguments, and one that has left the files."""
+    functions = "select count(*) from pg_proc where pronamespace = 'windlass'::regnamespace"
+    before = schema.execute(functions).fetchone()
+    for name in ("retire(text, integer)", "left_the_files()"):
+        schema.execute(f"create function windlass.{name} returns void language sql as ''")
+    schema.execute("update windlass.routines set checksum = 'older' where name like '%retire%'")
+    schema.execute("insert into windlass.routines (name, checksum) values ('9_left.sql', '')")
+
+    with PostgresPlace(pg_database).open(Sources.system()) as store:
+        store.migrate()
+
+        assert store.run(store.operations.retire("nobody")) == 0
+    assert schema.execute(functions).fetchone() == before
+    names = {row[0] for row in schema.execute("select name from windlass.routines")}
+    assert "9_left.sql" not in names
 
 
 def test_every_function_is_recorded(

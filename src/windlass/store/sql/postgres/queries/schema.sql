@@ -35,7 +35,31 @@ insert into windlass.migrations (version, name, checksum) values (%s, %s, %s)
 
 -- name: record_routine
 insert into windlass.routines (name, checksum) values (%s, %s)
-on conflict (name) do update set checksum = excluded.checksum, applied_at = now()
+
+-- name: forget_routines
+delete from windlass.routines
+
+-- name: stale_functions
+-- What would drop the functions that nobody has written in this transaction: no file defines them.
+select format('drop function %s', p.oid::regprocedure)
+  from pg_proc p
+ where p.pronamespace = 'windlass'::regnamespace and p.prokind = 'f'
+   and p.xmin <> pg_current_xact_id()::xid
+
+-- name: granted
+-- Who was granted which function, by its name.
+select distinct p.proname::text, a.grantee, a.is_grantable
+  from pg_proc p cross join lateral aclexplode(p.proacl) a
+ where p.pronamespace = 'windlass'::regnamespace and a.grantee not in (0, p.proowner)
+
+-- name: lost_grants
+-- What would grant the functions of a name to a role that has lost them, or never had this form.
+select format('grant execute on function %%s to %%I%%s', p.oid::regprocedure,
+              pg_get_userbyid(g.role), case when g.grantable then ' with grant option' end)
+  from (select %s as name, %s::oid as role, %s as grantable) g
+  join pg_proc p on p.proname = g.name and p.pronamespace = 'windlass'::regnamespace
+ where not exists (select 1 from aclexplode(p.proacl) a
+                    where a.grantee = g.role and a.is_grantable >= g.grantable)
 
 -- name: revoke_public
 -- PostgreSQL grants EXECUTE on new functions to everybody; we do not.
