@@ -4,12 +4,12 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from windlass.client import Client, Request, Run
 from windlass.client.client import ListOptions
 from windlass.client.requests import UsingOptions
-from windlass.config import Settings
+from windlass.config import SettingOptions, Settings, WorkerChanges
 from windlass.context import Context, SyncContext
 from windlass.domain.inspection import WorkerState
 from windlass.domain.job import Executor, JobOptions, define_job
@@ -19,11 +19,10 @@ from windlass.engine.hosting import WorkerThread, hosted
 from windlass.engine.options import WorkerOptions
 from windlass.engine.sweeper import RESEND_AFTER
 from windlass.engine.worker import Worker
-from windlass.errors import UsageError
 from windlass.files.registry import Jobs
 from windlass.isolation.locate import check_findable, origin_of
 from windlass.job import Job
-from windlass.requester import Requester
+from windlass.requester import Named, Requester
 from windlass.resources import OpenResources, Resources
 from windlass.schedules import Schedules
 from windlass.schedules.declared import Declared
@@ -38,24 +37,6 @@ from windlass.transport.store import StoreTransport
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class WorkerChanges(TypedDict, total=False):
-    """The settings that one worker may have of its own."""
-
-    lease: Duration
-    renew: Duration
-    sweep: Duration
-    drain: Duration
-    poll: Duration
-    max_crashes: int
-    concurrency: int
-    threads: int
-    process_seats: int
-    cancel_grace: Duration
-    recycle_runs: int
-    recycle_memory: int
-    queues: Sequence[str] | None
 
 
 class JobDecorator(Protocol):
@@ -91,7 +72,7 @@ class Windlass:
         *,
         transport: Transport | None = None,
         sources: Sources | None = None,
-        **settings: Any,
+        **settings: Unpack[SettingOptions],
     ) -> None:
         self.settings = Settings.load(url=url, **settings)
         self.sources = sources or Sources.system()
@@ -120,7 +101,7 @@ class Windlass:
 
     def job(self, handler: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Make a function a job; bare, or with options: name, queue, priority, max_attempts,
-        retry, timeout, executor.
+        retry, timeout, executor, default_input (of runs that are given none).
 
         A job's name is the function's unless given. A first parameter that is called `ctx` or
         annotated with Context (SyncContext in sync functions) gets the run's context.
@@ -175,19 +156,22 @@ class Windlass:
         return (await self.client.aenqueue([request]))[0]
 
     def enqueue_many(
-        self, requests: Iterable[Request], *, connection: object = None
+        self, requests: Iterable[Request | Named], *, connection: object = None
     ) -> Sequence[Run]:
         """Enqueue many runs in one round trip, all or none: `[job.request(...), ...]`.
 
-        With `connection`, your own transaction, they exist if and only if that commits.
+        A job that other code defines is named: `("name", {"user_id": 7})`. With `connection`,
+        your own transaction, the runs exist if and only if that commits.
         """
-        return self.client.enqueue(_checked(requests, connection))
+        asked = self._requester.asked_all(requests, connection)
+        return self.client.enqueue(run_flow(self.store, asked))
 
     async def aenqueue_many(
-        self, requests: Iterable[Request], *, connection: object = None
+        self, requests: Iterable[Request | Named], *, connection: object = None
     ) -> Sequence[Run]:
         """As `enqueue_many`, in async code."""
-        return await self.client.aenqueue(_checked(requests, connection))
+        asked = self._requester.asked_all(requests, connection)
+        return await self.client.aenqueue(await arun_flow(self.store, asked))
 
     def transaction(self) -> TransactionScope:
         """A transaction of your own in the store's database, by `with` or `async with`.
@@ -352,14 +336,3 @@ class Windlass:
     async def aclose(self) -> None:
         """Close everything."""
         await self.store.aclose()
-
-
-def _checked(requests: Iterable[Request], connection: object) -> Sequence[Request]:
-    found = list(requests)
-    for request in found:
-        if not isinstance(request, Request):
-            raise UsageError(
-                f"{request!r} is not a request: make them with job.request(...), "
-                "e.g. app.enqueue_many([job.request(user_id=1)])."
-            )
-    return found if connection is None else [request.within(connection) for request in found]

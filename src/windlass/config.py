@@ -10,14 +10,14 @@ import os
 import re
 import reprlib
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, TypedDict
 
-from windlass.duration import format_duration, parse_duration
+from windlass.duration import Duration, format_duration, parse_duration
 from windlass.errors import BadDuration, BadOption
 
 FILE_NAME: Final = "windlass.toml"
@@ -30,6 +30,38 @@ JOBS: Final = "jobs"
 SCHEMES: Final = ("sqlite", "postgresql", "postgres")
 
 LogKind = Literal["console", "json"]
+
+
+class WorkerChanges(TypedDict, total=False):
+    """The settings that one worker may have of its own, as they may be written."""
+
+    lease: Duration | None
+    renew: Duration | None
+    sweep: Duration | None
+    drain: Duration | None
+    poll: Duration | None
+    max_crashes: int | None
+    concurrency: int | None
+    threads: int | None
+    process_seats: int | None
+    cancel_grace: Duration | None
+    recycle_runs: int | None
+    recycle_memory: int | None
+    queues: str | Sequence[str] | None
+
+
+class SettingOptions(WorkerChanges, total=False):
+    """All settings but the url."""
+
+    app: str | None
+    jobs: str | os.PathLike[str] | None
+    max_attempts: int | None
+    processes: int | None
+    tenant: str | None
+    payload_limit: int | None
+    ballast: int | None
+    log: LogKind | None
+    log_level: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """A job as an application holds it: call it, or enqueue it."""
 
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, Unpack
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from windlass.client import Request, Run, Using
 from windlass.client.requests import UsingOptions
@@ -62,11 +63,24 @@ class Job(Generic[P, C, R_co]):
 
     def request(self, *args: P.args, **kwargs: P.kwargs) -> Request:
         """A run to be made later by `app.enqueue_many`; checks the arguments now."""
+        default = None if args or kwargs else self.spec.default_input
+        return self._request(default or self._encoded(args, kwargs))
+
+    def request_by_name(self, input: Mapping[str, Any] | None) -> Request:
+        """The same with the arguments as a dict; only where there is none, the default counts."""
+        default = self.spec.default_input if input is None else None
+        return self._request(default or self._encoded((), input or {}))
+
+    def _encoded(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+        limit = self._app.settings.payload_limit
+        return self.spec.signature.encode(args, kwargs, limit=limit)
+
+    def _request(self, input: bytes) -> Request:
         return Request(
             job=self.spec.name,
             queue=self.spec.queue,
             priority=self.spec.priority,
-            input=self.spec.signature.encode(args, kwargs, limit=self._app.settings.payload_limit),
+            input=input,
             using=self._using,
             job_version=self.spec.version,
         )

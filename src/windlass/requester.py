@@ -1,6 +1,6 @@
 """From a job, given or named, and its arguments to a request that was checked against both."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from windlass import codec
@@ -9,12 +9,16 @@ from windlass.client.requests import UsingOptions
 from windlass.domain.job import is_name
 from windlass.domain.run import JobRow
 from windlass.domain.signature import check_parameters
-from windlass.errors import BadArguments, UnknownJob
+from windlass.errors import BadArguments, UnknownJob, UsageError
 from windlass.job import Job
 from windlass.store.flow import Flow
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
+
+
+Named = tuple[str, Mapping[str, Any] | None]
+"""A run of a job by its name, with its input."""
 
 
 class Requester:
@@ -37,6 +41,24 @@ class Requester:
             request = self._stored_request(job, row, input, options)
         return request
 
+    def asked_all(
+        self, asked: Iterable[Request | Named], connection: object
+    ) -> Flow[Sequence[Request]]:
+        """Many, some of them by name; the row of a job that others define is read once."""
+        rows: dict[str, JobRow | None] = {}
+        found = []
+        for one in asked:
+            request = one if isinstance(one, Request) else self.asked_here(*_named(one))
+            if request is None:
+                job, input = _named(one)
+                if job not in rows:
+                    rows[job] = yield self._app.store.operations.get_job(
+                        self._app.settings.tenant, job
+                    )
+                request = self._stored_request(job, rows[job], input, {})
+            found.append(request if connection is None else request.within(connection))
+        return found
+
     def asked_here(
         self,
         job: "str | Job[Any, Any, Any]",
@@ -45,7 +67,8 @@ class Requester:
     ) -> Request | None:
         """The same without the store; None where the job is not defined here."""
         if isinstance(job, Job):
-            return job.using(**options).request(**_arguments(job.name, input))
+            given = None if input is None else _arguments(job.name, input)
+            return job.using(**options).request_by_name(given)
         if not is_name(job):
             raise UnknownJob(str(job)[:100])  # the stores need not be asked
         known = self._app.jobs.get(job)
@@ -74,6 +97,16 @@ class Requester:
             using=Using().with_(**options),
             job_version=row.version,
         )
+
+
+def _named(asked: Any) -> Named:
+    """Callers without a type checker pass anything."""
+    if isinstance(asked, tuple) and len(asked) == 2 and isinstance(asked[0], str):
+        return asked
+    raise UsageError(
+        f"{asked!r} is not a request: make them with job.request(...), or name the job, "
+        'e.g. app.enqueue_many([job.request(user_id=1), ("other", {"user_id": 1})]).'
+    )
 
 
 def _arguments(job: str, input: Mapping[str, Any] | None) -> dict[str, Any]:

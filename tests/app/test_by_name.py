@@ -15,6 +15,7 @@ from windlass import (
     PayloadTooLarge,
     Status,
     UnknownJob,
+    UsageError,
     Windlass,
     WindlassError,
 )
@@ -191,3 +192,111 @@ def test_job_of_another_language_may_take_anything(app: Windlass) -> None:
     store_jobs(app, JobRow(name="foreign", queue="default", parameters=None))
     assert app.enqueue("foreign", {"a": {"b": [1]}}).input == {"a": {"b": [1]}}
     assert app.enqueue("foreign").input == {}
+
+
+def test_default_input_of_a_definition_counts_here_and_elsewhere(app: Windlass, url: str) -> None:
+    @app.job(default_input={"name": "Zoe"})
+    async def report(name: str, day: str = "today") -> str:
+        return f"{name} {day}"
+
+    store_jobs(app)
+    other = Windlass(url)
+    for there in (app, other):
+        assert there.enqueue("report").input == {"name": "Zoe"}
+        assert there.enqueue("report", {"name": "Ada"}).input == {"name": "Ada"}
+        with pytest.raises(BadArguments):
+            there.enqueue("report", {})
+        many = there.enqueue_many([("report", None), ("report", {"name": "Bo"})])
+        assert [run.input for run in many] == [{"name": "Zoe"}, {"name": "Bo"}]
+    other.close()
+    assert report.using(delay="1h").enqueue("Kim").input == {"name": "Kim"}
+    untyped: Any = report  # a type checker asks for what has no default in the function
+    assert untyped.enqueue().input == {"name": "Zoe"}
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ([], "a dict"),
+        ({1: 2}, "a dict"),
+        ({}, "needs the argument name"),
+        ({"name": 7}, "wrong name"),
+        ({"name": "x", "other": 1}, "other"),
+        ({"name": "\ud800"}, "surrogate"),
+        ({"name": "x" * 2_000_000}, "limit"),
+    ],
+)
+def test_default_input_is_checked_when_it_is_written_down(
+    app: Windlass, given: Any, why: str
+) -> None:
+    with pytest.raises(BadOption, match=why) as caught:
+
+        @app.job(default_input=given)
+        async def report(name: str) -> None: ...
+
+    assert caught.value.option == "default_input"
+
+
+def test_schedule_without_input_uses_the_default(app: Windlass) -> None:
+    @app.job(default_input={"name": "Zoe"})
+    async def report(name: str) -> None: ...
+
+    schedule = app.schedules.put(report, interval="1h")
+    run = app.schedules.trigger(schedule.id)
+    assert run is not None
+    assert run.input == {"name": "Zoe"}
+
+
+def test_many_by_name_read_each_definition_once(
+    app: Windlass, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.job(queue="mail")
+    async def greet(name: str) -> None: ...
+
+    @app.job
+    async def part(name: str) -> None: ...
+
+    store_jobs(app)
+    other = Windlass(url)
+
+    @other.job
+    async def here(n: int) -> None: ...
+
+    asked = []
+    real = other.store.run
+
+    def run(call: Any) -> Any:
+        asked.append(call.name)
+        return real(call)
+
+    monkeypatch.setattr(other.store, "run", run)
+    runs = other.enqueue_many(
+        [*(("greet", {"name": str(n)}) for n in range(5)), ("part", {"name": "x"}), here.request(1)]
+    )
+    other.close()
+    assert [(r.job, r.queue) for r in runs] == [("greet", "mail")] * 5 + [
+        ("part", "default"), ("here", "default"),
+    ]  # fmt: skip
+    assert len(asked) == 3  # two definitions, one batch
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        (("greet", {"name": "x", "other": 1}), BadArguments),
+        (("greet", [1]), BadArguments),
+        (("gret", {}), UnknownJob),
+        (("greet",), UsageError),
+        ("greet", UsageError),
+        ({"greet": {}}, UsageError),
+    ],
+)
+async def test_one_bad_name_among_many_enqueues_nothing(
+    app: Windlass, asked: Any, error: type[Exception]
+) -> None:
+    @app.job
+    async def greet(name: str) -> None: ...
+
+    with pytest.raises(error):
+        await app.aenqueue_many([("greet", {"name": "a"}), asked])
+    assert await app.alist() == []

@@ -16,8 +16,8 @@ NAMES = [
     "RunExpires", "RunFailed",
     "RunNotFound", "Schedule", "ScheduleBusy", "ScheduleNotFound",
     "SchemaMismatch", "Snooze", "Status", "StoreError", "StoreFull", "StoreRefused",
-    "StoreUnavailable", "SyncContext", "UnknownJob", "UsageError", "Windlass", "WindlassError", "Worker",
-    "WorkerOptions", "WorkerState",
+    "StoreUnavailable", "SyncContext", "UnknownJob", "UsageError", "Windlass", "WindlassError",
+    "Worker", "WorkerOptions", "WorkerState",
 ]  # fmt: skip
 
 VERBS = [
@@ -25,8 +25,8 @@ VERBS = [
     "aclose", "acancel", "aenqueue", "aenqueue_many", "aget", "alist", "areschedule", "aresult",
     "aretry",
     "cancel", "client", "close", "enqueue", "enqueue_many", "get", "job", "jobs", "list",
-    "migrate", "reschedule", "resource", "result", "retry", "running", "running_in_thread", "schedule",
-    "schedules", "settings", "sources", "store", "transaction", "transport", "worker",
+    "migrate", "reschedule", "resource", "result", "retry", "running", "running_in_thread",
+    "schedule", "schedules", "settings", "sources", "store", "transaction", "transport", "worker",
 ]  # fmt: skip
 
 

@@ -72,7 +72,12 @@ app.job(que="x")  # E: call-overload
 app.job(priority="x")  # E: call-overload, arg-type
 app.enqueue("bare", {"user_id": 7}, dely="1s")  # E: call-arg
 app.enqueue_many([bare])  # E: list-item
+app.enqueue_many([("bare", {"user_id": 7}), bare.request(1)])
+app.enqueue_many([("bare", 7)])  # E: list-item
 app.list(stat="failed")  # E: call-arg
+Windlass(lease="1s", concurrency=5, queues=["a"], log="json")
+Windlass(leese="1s")  # E: call-arg
+Windlass(concurrency="many")  # E: arg-type
 """
 
 

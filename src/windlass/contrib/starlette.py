@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar, Unpack
 
-from windlass.app import Windlass, WorkerChanges
+from windlass.app import Windlass
+from windlass.config import WorkerChanges
 
 Host = TypeVar("Host")
 State = Mapping[str, Any] | None

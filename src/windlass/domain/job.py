@@ -2,18 +2,20 @@
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import CodeType
 from typing import Any, TypedDict, TypeGuard, Unpack
+
+import msgspec
 
 from windlass.domain.origin import Folder
 from windlass.domain.policy import Retry
 from windlass.domain.run import JobRow
 from windlass.domain.signature import Signature
 from windlass.duration import Duration, parse_duration
-from windlass.errors import BadOption
+from windlass.errors import BadOption, UsageError
 
 DEFAULT_QUEUE = "default"
 DEFAULT_MAX_ATTEMPTS = 5
@@ -43,6 +45,8 @@ class JobSpec:
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     retry: Retry = field(default_factory=Retry)
     timeout: float | None = None
+    default_input: bytes | None = None
+    """The input, encoded, of a run that is given none."""
     version: str = ""
     home: object = field(default=None, repr=False, compare=False)
     """What must live as long as the definition: a job file's modules."""
@@ -60,6 +64,7 @@ class JobSpec:
             timeout=self.timeout,
             retry=self.retry.to_json(),
             parameters=tuple(self.signature.parameters()),
+            default_input=msgspec.Raw(self.default_input or b"null"),
             version=self.version,
         )
 
@@ -74,6 +79,7 @@ class JobOptions(TypedDict, total=False):
     retry: Retry | None
     timeout: Duration | None
     executor: str | None
+    default_input: Mapping[str, Any] | None
 
 
 def define_job(handler: Callable[..., Any], **options: Unpack[JobOptions]) -> JobSpec:
@@ -94,8 +100,20 @@ def define_job(handler: Callable[..., Any], **options: Unpack[JobOptions]) -> Jo
         max_attempts=check_max_attempts(options.get("max_attempts", DEFAULT_MAX_ATTEMPTS)),
         retry=_retry(options.get("retry")),
         timeout=check_timeout(options.get("timeout")),
+        default_input=_default_input(options.get("default_input"), signature),
         version=_version(handler),
     )
+
+
+def _default_input(given: object, signature: Signature) -> bytes | None:
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise BadOption("default_input", "it must be a dict, with an item for each argument")
+    try:
+        return signature.encode((), given)
+    except UsageError as error:
+        raise BadOption("default_input", str(error).rstrip(".")) from error
 
 
 def is_name(value: object) -> TypeGuard[str]:
