@@ -8,12 +8,17 @@
 
 A worker opens all of them once, before its first attempt that has a context, in the order of their
 definition; it closes them when it stops, in reverse. One that cannot be opened is an error of the
-attempts that ask for it, and is tried again with a later one.
+attempts that ask for it, and is tried again with a later one. They are foreign code, like handlers:
+whatever they raise, `SystemExit` too, ends nothing else; one that hangs is not waited for when the
+worker stops, and blocking ones have daemon threads, so that they cannot keep the process alive.
 """
 
 import asyncio
+import contextlib
+import contextvars
 import inspect
 import logging
+import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from typing import Any, TypeVar, overload
 
@@ -23,8 +28,11 @@ log = logging.getLogger(__name__)
 
 AGAIN = 1.0
 """Seconds after which what could not be opened is tried again."""
+CLOSING = 5.0
+"""Seconds that each has to close, and what is being opened to be open, when a worker stops."""
 
 F = TypeVar("F", bound=Callable[[], Any])
+T = TypeVar("T")
 Cleanup = Generator[Any, None, None] | AsyncGenerator[Any, None]
 
 
@@ -68,6 +76,9 @@ class OpenResources:
         self._cleanups: list[tuple[str, Cleanup]] = []
         self._opening: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        # They serve many: they must not inherit the variables of the attempt that comes first. It
+        # is one for all of them, so that what is set when one is opened is there when it is closed.
+        self._context = contextvars.copy_context()
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -93,7 +104,9 @@ class OpenResources:
                 continue
             try:
                 value, cleanup = await _make(opener)
-            except Exception as error:  # noqa: BLE001 - foreign code: the error of who asks
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # noqa: BLE001 - foreign code: the error of who asks
                 log.warning("resource not opened", extra={"resource": name, "error": repr(error)})
                 self._errors[name] = (now(), error)
                 continue
@@ -118,7 +131,9 @@ async def open_all(resources: OpenResources) -> None:
     if all_open(resources):
         return
     if resources._opening is None:
-        resources._opening = asyncio.get_running_loop().create_task(resources._open_all())
+        resources._opening = asyncio.get_running_loop().create_task(
+            resources._open_all(), context=resources._context
+        )
         resources._opening.add_done_callback(resources._opened)
     await asyncio.shield(resources._opening)
 
@@ -133,16 +148,31 @@ def open_all_in_thread(resources: OpenResources) -> None:
 
 
 async def close_all(resources: OpenResources) -> None:
-    """Close everything in reverse order; what fails keeps nothing else from closing."""
-    if resources._opening is not None:
-        await asyncio.wait([resources._opening])
+    """Close everything in reverse order; what fails or hangs keeps nothing else from closing."""
+    if resources._opening is not None and not await _in_time(resources._opening):
+        log.error("resource not opened in time, and given up")
+    loop = asyncio.get_running_loop()
     while resources._cleanups:
         name, cleanup = resources._cleanups.pop()
-        try:
-            await _finish(cleanup)
-        except Exception:
-            log.exception("resource not closed", extra={"resource": name})
+        closing = loop.create_task(_closed(name, cleanup), context=resources._context)
+        if not await _in_time(closing):
+            log.error("resource not closed in time", extra={"resource": name})
     resources._open.clear()
+
+
+async def _in_time(task: asyncio.Task[None]) -> bool:
+    """Wait for what may hang; where it does, break it off and do not wait for that."""
+    await asyncio.wait([task], timeout=CLOSING)
+    return task.done() or not task.cancel()
+
+
+async def _closed(name: str, cleanup: Cleanup) -> None:
+    try:
+        await _finish(cleanup)
+    except asyncio.CancelledError:
+        raise
+    except BaseException:
+        log.exception("resource not closed", extra={"resource": name})
 
 
 async def _make(opener: Callable[[], Any]) -> tuple[Any, Cleanup | None]:
@@ -151,11 +181,40 @@ async def _make(opener: Callable[[], Any]) -> tuple[Any, Cleanup | None]:
         return await anext(stream), stream
     if inspect.isgeneratorfunction(opener):
         steps = opener()
-        # In a thread: it may block, and the loop has handlers to run.
-        return await asyncio.to_thread(_first, steps), steps
+        return await _in_thread(lambda: _first(steps)), steps
     if inspect.iscoroutinefunction(opener):
         return await opener(), None
-    return await asyncio.to_thread(opener), None
+    return await _in_thread(opener), None
+
+
+async def _in_thread(action: Callable[[], T]) -> T:
+    """Do what may block: the loop has handlers to run.
+
+    Not in the loop's own threads, which are waited for at the end, however long it takes.
+    """
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(error: BaseException | None, value: Any) -> None:
+        if not done.done():
+            done.set_result((error, value))
+
+    def work() -> None:
+        error, value = None, None
+        try:
+            value = context.run(action)
+        except BaseException as raised:  # noqa: BLE001 - foreign code: raised again on the loop
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, error, value)
+
+    threading.Thread(target=work, name="windlass-resource", daemon=True).start()
+    error, value = await done
+    if error is not None:
+        raise error
+    given: T = value
+    return given
 
 
 def _first(steps: Generator[Any, None, None]) -> Any:
@@ -169,7 +228,7 @@ async def _finish(cleanup: Cleanup) -> None:
         async for _ in cleanup:
             raise UsageError("A resource's generator must yield once.")
     else:
-        await asyncio.to_thread(_drain, cleanup)
+        await _in_thread(lambda: _drain(cleanup))
 
 
 def _drain(steps: Generator[Any, None, None]) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, within, working
-from windlass import BadOption, Context, Retry, SyncContext, Windlass
+from tests.fixtures.apps import PATIENCE, opened, within, working
+from windlass import BadOption, Context, Retry, SyncContext, Windlass, resources
 from windlass.domain.artifact import Artifact
 from windlass.resources import AGAIN
 
@@ -174,6 +178,183 @@ async def test_what_fails_to_close_keeps_nothing_else_from_closing(app: Windlass
         run = await asks.aenqueue()
         await app.aresult(run.id, timeout=PATIENCE)
     assert closed == ["first"]
+
+
+def leave() -> str:
+    sys.exit("enough")
+
+
+async def leave_async() -> str:
+    sys.exit("enough")
+
+
+def leave_steps() -> Iterator[str]:
+    yield sys.exit("enough")
+
+
+async def leave_stream() -> AsyncIterator[str]:
+    yield sys.exit("enough")
+
+
+def run_out() -> str:
+    return next(iter(()))
+
+
+@pytest.mark.parametrize(
+    ("opener", "error"),
+    [
+        (leave, "SystemExit"),
+        (leave_async, "SystemExit"),
+        (leave_steps, "SystemExit"),
+        (leave_stream, "SystemExit"),
+        (run_out, "RuntimeError"),
+    ],
+)
+async def test_opener_that_exits_fails_who_asks_and_nothing_else(
+    app: Windlass, opener: Any, error: str
+) -> None:
+    app.resource(name="db")(opener)
+
+    @app.job(max_attempts=1)
+    async def asks(ctx: Context) -> str:
+        found: str = ctx.resources.db
+        return found
+
+    @app.job
+    async def does_not(ctx: Context) -> str:
+        return "fine"
+
+    async with working(app):
+        run, other = await asks.aenqueue(), await does_not.aenqueue()
+        assert await app.aresult(other.id, timeout=PATIENCE) == "fine"
+        ended = await run.await_end(timeout=PATIENCE)
+        assert ended.error is not None
+        assert ended.error.type == error
+
+
+async def test_closer_that_exits_keeps_nothing_else_from_closing(app: Windlass) -> None:
+    closed: list[str] = []
+
+    @app.resource
+    def first() -> Iterator[int]:
+        yield 1
+        closed.append("first")
+
+    @app.resource
+    async def second() -> AsyncIterator[int]:
+        yield 2
+        sys.exit("enough")
+
+    @app.job
+    def asks(ctx: SyncContext) -> None: ...
+
+    async with working(app):
+        await app.aresult((await asks.aenqueue()).id, timeout=PATIENCE)
+    assert closed == ["first"]
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+def hang_in_thread(forever: threading.Event) -> Iterator[int]:
+    yield 1
+    forever.wait()
+
+
+async def hang_on_loop(_: threading.Event) -> AsyncIterator[int]:
+    yield 1
+    await never()
+
+
+@pytest.mark.parametrize("hang", [hang_in_thread, hang_on_loop])
+async def test_closer_that_hangs_is_not_waited_for(
+    app: Windlass, hang: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(resources, "CLOSING", 0.05)
+    forever, closed = threading.Event(), list[str]()
+
+    @app.resource
+    def first() -> Iterator[int]:
+        yield 1
+        closed.append("first")
+
+    app.resource(name="second")(partial(hang, forever))
+
+    @app.job
+    async def asks(ctx: Context) -> None: ...
+
+    async with working(app):
+        await app.aresult((await asks.aenqueue()).id, timeout=PATIENCE)
+    forever.set()
+    assert closed == ["first"]
+    (record,) = [r for r in caplog.records if r.message == "resource not closed in time"]
+    assert vars(record)["resource"] == "second"
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_opener_that_hangs_does_not_keep_its_host(
+    url: str, blocks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even at its very end, when a loop waits for its own threads."""
+    monkeypatch.setattr(resources, "CLOSING", 0.05)
+    forever, begun = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        forever.wait(2 * PATIENCE)
+
+    async def hang_async() -> None:
+        begun.set()
+        await never()
+
+    async def host() -> None:
+        async with opened(url, drain="50ms") as app:
+            app.resource(name="db")(hang if blocks else hang_async)
+
+            @app.job
+            async def asks(ctx: Context) -> None: ...
+
+            await asks.aenqueue()
+            async with working(app):
+                await asyncio.to_thread(begun.wait, PATIENCE)
+
+    before = time.monotonic()
+    asyncio.run(host())
+    assert time.monotonic() - before < PATIENCE
+    forever.set()
+
+
+async def test_openers_run_in_no_attempts_context() -> None:
+    variable: ContextVar[str] = ContextVar("variable", default="nobody's")
+    seen: list[str] = []
+
+    def plain() -> None:
+        seen.append(variable.get())
+
+    async def awaited() -> None:
+        seen.append(variable.get())
+
+    made = resources.OpenResources({"plain": plain, "awaited": awaited})
+    variable.set("an attempt's")
+    await resources.open_all(made)
+    assert seen == ["nobody's", "nobody's"]
+
+
+async def test_a_variable_that_an_opener_sets_is_reset_when_it_closes() -> None:
+    variable: ContextVar[str] = ContextVar("variable", default="closed")
+    seen: list[str] = []
+
+    async def stream() -> AsyncIterator[int]:
+        token = variable.set("open")
+        yield 1
+        variable.reset(token)
+        seen.append(variable.get())
+
+    made = resources.OpenResources({"stream": stream})
+    await resources.open_all(made)
+    await resources.close_all(made)
+    assert seen == ["closed"]
 
 
 @pytest.mark.parametrize("name", ["a b", "_hidden", "1", "clash"])
