@@ -11,8 +11,10 @@ import psycopg
 import pytest
 
 from tools import make_docs
+from windlass.client.requests import UsingOptions
 from windlass.config import PREFIX, Settings
 from windlass.domain.event import AttemptOutcome
+from windlass.domain.job import JobOptions
 from windlass.domain.states import FINISHED, TRANSITIONS, Failure, Status, Verb
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +82,38 @@ def test_schedules_of_the_page_work(tmp_path: Path) -> None:
     arguments = ["--timezone", "Europe/Berlin", "--from", "2026-03-28", "-n", "3"]
     printed = run(tmp_path, str(WINDLASS), "schedules", "next", "30 2 * * *", *arguments)
     assert printed in console
+
+
+def test_jobs_of_the_page_work(tmp_path: Path) -> None:
+    found = blocks("docs/jobs.md", "python")
+    for block in found:
+        name = re.match(r"# (\w+\.py)\n", block)
+        (tmp_path / (name[1] if name else "policies.py")).write_text(block)
+    worker = (str(WINDLASS), "worker", "--drain", "--app", "tasks")
+    run(tmp_path, *worker)  # stores the definitions
+    run(tmp_path, sys.executable, "policies.py")
+    run(tmp_path, sys.executable, "shop.py")
+    run(tmp_path, *worker)
+    listed = json.loads(run(tmp_path, str(WINDLASS), "runs", "--json", "--limit", "200"))
+    results = {json.dumps(one["result"]) for one in listed if one["status"] == "succeeded"}
+    assert {'"order 7 to Berlin, attempt 1"', '"99.png"', "7"} <= results
+    assert len(results) == 102
+    printed = run(tmp_path, sys.executable, "desk.py").splitlines()
+    assert len(printed) == 51
+    assert printed[-1] == "queued"
+
+
+def test_page_of_jobs_lists_every_option() -> None:
+    page = (ROOT / "docs/jobs.md").read_text("utf-8")
+
+    def named(start: str, end: str) -> list[str]:
+        part = page.split(start)[1].split(end)[0]
+        first = re.findall(r"^\|( `[^|]*)", part, re.MULTILINE)
+        return [name for cell in first for name in re.findall(r"`(\w+)`", cell)]
+
+    assert named("## Options of a job", "## Making runs") == list(JobOptions.__annotations__)
+    found = named("`using` sets", "## When it fails")
+    assert sorted(found) == sorted(UsingOptions.__annotations__)
 
 
 def test_protocol_page_runs_block_by_block(pg_database: str) -> None:
