@@ -54,6 +54,7 @@ class Child:
         self._ended = asyncio.Event()
         self._result: asyncio.Future[Done | Lacking] | None = None
         self._began: Callable[[], None] = lambda: None
+        self._attempt: Attempt | None = None  # the one it has now, or had last
         self._answer: Callable[[Ask], Awaitable[Answer]] | None = None
         self._code: int | None = None
         self.known = known  # the folders of job files that it has
@@ -66,6 +67,14 @@ class Child:
         ours, theirs = socket.socketpair()
         with theirs:
             child = cls(_spawn(theirs.fileno()), set())
+        waiting = threading.Thread(target=child._wait, name="windlass-child-wait", daemon=True)
+        try:
+            waiting.start()
+        except RuntimeError:  # the machine has no thread to give: nobody would hear of its end
+            ours.close()
+            child.kill()
+            child._process.wait()
+            raise
         try:
             reader, child._writer = await asyncio.open_connection(sock=ours)
         except BaseException:
@@ -73,7 +82,6 @@ class Child:
             raise
         child._send(setup)
         child._reading = child._loop.create_task(child._read(reader), name="windlass-child")
-        threading.Thread(target=child._wait, name="windlass-child-wait", daemon=True).start()
         return child
 
     @property
@@ -94,7 +102,7 @@ class Child:
         answer: Callable[[Ask], Awaitable[Answer]],
     ) -> "asyncio.Future[Done | Lacking]":
         """Run an attempt; the future raises ProcessDied where there is no end to it."""
-        self._began, self._answer = began, answer
+        self._attempt, self._began, self._answer = attempt, began, answer
         self._result = self._loop.create_future()
         if self.alive:
             self.runs += 1
@@ -166,10 +174,11 @@ class Child:
                     self._result.set_result(end)
 
     async def _reply(self, ask: Ask) -> None:
-        if self._answer is not None:
+        answer = Answer(lost=True)  # what an attempt left behind must not act for the next one
+        if self._answer is not None and self._attempt is not None and ask.is_of(self._attempt):
             answer = await self._answer(ask)
-            if self.alive:
-                self._send(answer)
+        if self.alive:
+            self._send(answer)
 
     def _wait(self) -> None:
         """In a thread: a socket that a grandchild has inherited stays open after the child."""

@@ -14,7 +14,7 @@ import asyncio
 import contextvars
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
 from windlass.context import run_log
@@ -222,16 +222,27 @@ class Seats:
         suspect = is_suspect(holding.claimed.crash_count) and holding is not self.alone
         holding.isolated = suspect or lane.executor is Executor.PROCESS
         if holding.isolated:
-            attempt = self._attempt_in_child(lane, holding)
-            holding.task = self._loop.create_task(attempt, context=self._context.copy())
+            self._start_task(lane, holding, self._attempt_in_child(lane, holding))
             return
         self._count_time(holding)
         if lane.executor is Executor.ASYNC:
-            attempt = self._attempt(lane, holding)
-            holding.task = self._loop.create_task(attempt, context=self._context.copy())
+            self._start_task(lane, holding, self._attempt(lane, holding))
         else:
-            call = partial(self._attempt_in_thread, lane, holding)
+            self._start_thread(lane, holding)
+
+    def _start_task(
+        self, lane: Lane, holding: Holding, attempt: Coroutine[None, None, None]
+    ) -> None:
+        holding.task = self._loop.create_task(attempt, context=self._context.copy())
+        holding.task.add_done_callback(partial(self._left, lane, holding))
+
+    def _start_thread(self, lane: Lane, holding: Holding) -> None:
+        call = partial(self._attempt_in_thread, lane, holding)
+        try:
             self._threads.submit(call, self._context.copy())
+        except RuntimeError as error:  # the machine has no thread to give
+            finish = self._runner.conclude_error(holding, error)
+            self._loop.call_soon(self._ended, lane, holding, finish)
 
     def _count_time(self, holding: Holding) -> None:
         limit = timeout_of(holding)
@@ -251,6 +262,18 @@ class Seats:
             self._loop.call_soon_threadsafe(self._ended, lane, holding, finish)
         except RuntimeError:
             log.debug("handler outlived its worker", extra={"run": holding.claimed.id})
+
+    def _left(self, lane: Lane, holding: Holding, task: "asyncio.Task[None]") -> None:
+        """A task is over: if by another way than through the end of its attempt, this is it."""
+        if holding.task is not task:
+            return
+        if task.cancelled():  # before its first step, by us or with the whole loop
+            holding.stop = holding.stop or Stop.SHUTDOWN
+            error: BaseException | None = asyncio.CancelledError()
+        else:
+            error = task.exception()
+        if error is not None:
+            self._ended(lane, holding, self._runner.conclude_error(holding, error))
 
     def _ended(self, lane: Lane, holding: Holding, finish: Finish | None) -> None:
         """The handler is out of its seat."""

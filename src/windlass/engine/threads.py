@@ -19,21 +19,33 @@ class Threads:
         self._idle = 0
 
     def submit(self, call: Callable[[], None], context: contextvars.Context) -> None:
-        """Run a call, which must not raise, in a thread."""
+        """Run a call, which must not raise, in a thread.
+
+        Raises RuntimeError where the machine gives us none, and there is none yet.
+        """
         with self._lock:
-            if self._idle > 0:
-                self._idle -= 1
-            elif self._threads < self._most:
-                self._threads += 1
-                threading.Thread(
-                    target=self._run, name=f"windlass-handler-{self._threads}", daemon=True
-                ).start()
+            if self._idle > 0 or not self._grown():
+                self._idle -= 1  # below nothing: so many wait for those there are
         self._queue.put((context, call))
 
     def close(self) -> None:
         """Let the threads end once they are idle."""
         for _ in range(self._threads):
             self._queue.put(None)
+
+    def _grown(self) -> bool:
+        """Whether there is one thread more."""
+        if self._threads == self._most:
+            return False
+        name = f"windlass-handler-{self._threads + 1}"
+        try:
+            threading.Thread(target=self._run, name=name, daemon=True).start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+            return False
+        self._threads += 1
+        return True
 
     def _run(self) -> None:
         while True:
