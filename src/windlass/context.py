@@ -14,7 +14,9 @@ from windlass.store.interface import Call
 
 T = TypeVar("T")
 
-_logger = logging.getLogger("windlass.run")
+run_logger = logging.getLogger("windlass.run")
+"""Where the logs of all attempts go."""
+
 _LONGEST_MESSAGE = 10_000
 
 
@@ -233,7 +235,7 @@ class SyncContext(_BaseContext):
 def run_log(claimed: Claimed, worker: str) -> RunLog:
     """The log of one attempt."""
     return RunLog(
-        _logger,
+        run_logger,
         run=claimed.id,
         job=claimed.job,
         attempt=claimed.attempt,

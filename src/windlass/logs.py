@@ -67,6 +67,40 @@ class RunLog(logging.LoggerAdapter[logging.Logger]):
         return msg, {**kwargs, "extra": {**(kwargs.get("extra") or {}), **(self.extra or {})}}
 
 
+class SteadyLog(logging.LoggerAdapter["logging.Logger | RunLog"]):
+    """A log for what must go on, whoever listens: nothing that a listener raises comes back.
+
+    The standard library lets through what a filter raises, and what a handler does that catches
+    nothing itself. Here it is told on standard error, as errors of handlers are.
+    """
+
+    def process(
+        self, msg: object, kwargs: MutableMapping[str, Any]
+    ) -> tuple[object, MutableMapping[str, Any]]:
+        """Add nothing to the event."""
+        return msg, kwargs
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log an event, as the caller's."""
+        try:
+            super().log(level, msg, *args, **{"stacklevel": 2, **kwargs})
+        except Exception:  # noqa: BLE001 - foreign code: a lost line must not cost a run
+            record = {"name": LOGGER, "levelno": level, "msg": msg, "args": args}
+            _complain(logging.makeLogRecord(record))
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Log an event that was made elsewhere."""
+        try:
+            logging.getLogger(record.name).handle(record)
+        except Exception:  # noqa: BLE001 - as above
+            _complain(record)
+
+
+def steady_log(name: str) -> SteadyLog:
+    """The log of one of our own modules."""
+    return SteadyLog(logging.getLogger(name))
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object per event, on one line of ASCII."""
 
@@ -135,6 +169,11 @@ def escape(text: str) -> str:
 
 class _Handler(logging.StreamHandler[TextIO]):
     """A class of its own, so that `configure` knows its handler again."""
+
+
+def _complain(record: logging.LogRecord) -> None:
+    """Tell of the error that is being handled as the standard library does of its handlers'."""
+    logging.Handler().handleError(record)
 
 
 def _wants_color(stream: TextIO) -> bool:

@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass import logs
-from windlass.logs import ConsoleFormatter, JsonFormatter, RunLog, configure, escape
+from windlass.logs import (
+    ConsoleFormatter,
+    JsonFormatter,
+    RunLog,
+    SteadyLog,
+    configure,
+    escape,
+    steady_log,
+)
 
 INJECTION = "a\r\n2030 INFO fake\x1b[2J\x85\u2028\u2029\x00\x9b1m\u202e\ud800b"
 
@@ -150,6 +158,42 @@ def test_run_log_cannot_be_impersonated(lines: Any) -> None:
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+class Deaf(logging.Filter):
+    """Stands no event."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        raise ZeroDivisionError("a filter's")
+
+
+def test_steady_log_outlives_who_listens(capsys: pytest.CaptureFixture[str]) -> None:
+    logger, deaf = logging.getLogger("windlass.tests.steady"), Deaf()
+    logger.addFilter(deaf)
+    log = steady_log(logger.name)
+    log.error("one %s", "two", extra={"run": "a"})
+    log.handle(logging.makeLogRecord({"name": logger.name, "msg": "three", "levelno": 40}))
+    told = capsys.readouterr().err
+    logger.removeFilter(deaf)
+    assert told.count("ZeroDivisionError: a filter's") == 2
+    assert "Message: 'one %s'" in told
+    assert "Message: 'three'" in told
+
+
+def test_steady_log_says_what_any_would(caplog: pytest.LogCaptureFixture) -> None:
+    log = steady_log("windlass.tests.steady")
+    log.warning("one", extra={"run": "a"})
+    SteadyLog(
+        RunLog(logging.getLogger("windlass.tests.steady"), run="b", job="j", attempt=1)
+    ).error("two", extra={"size": 3})
+    log.info("too low")
+    one, two = caplog.records
+    assert (one.getMessage(), one.levelname, one.funcName) == (
+        "one", "WARNING", "test_steady_log_says_what_any_would",
+    )  # fmt: skip
+    assert one.__dict__["run"] == "a"
+    assert (two.name, two.funcName, two.filename) == (one.name, one.funcName, one.filename)
+    assert (two.__dict__["run"], two.__dict__["size"]) == ("b", 3)
 
 
 @pytest.fixture

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.fixtures.apps import PATIENCE, holds, take_ahead, told_of_work, within, working
-from windlass import AttemptOutcome, SyncContext, Windlass, Worker
+from windlass import AttemptOutcome, Context, Status, SyncContext, Windlass, Worker
 from windlass.domain.run import Ordered
 from windlass.domain.states import Intent
+from windlass.engine.deadlines import Deadlines
 from windlass.engine.holdings import Holding
 
 
@@ -165,3 +168,108 @@ async def test_handler_for_which_there_is_no_further_thread_waits_for_one(
         assert await app.aresult(other.id, timeout=PATIENCE) == same
         threads: Any = worker._seats._threads
         assert (threads._threads, threads._idle) == (1, 1)
+
+
+# -- listeners of the log that raise -------------------------------------------------------------
+
+
+class Deaf(logging.Handler):
+    """Neither it nor its filter stands any of our events."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.heard = 0
+        self._where = where
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self._where == "filter":
+            self.heard += 1
+            raise ZeroDivisionError("filter")
+        return True
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard += 1
+        raise ZeroDivisionError("handler")
+
+
+@pytest.fixture(params=["filter", "handler"])
+def deaf(request: pytest.FixtureRequest) -> Iterator[Deaf]:
+    """A listener that raises whatever it hears of Windlass."""
+    listener, logger = Deaf(request.param), logging.getLogger("windlass")
+    level = logger.level
+    logger.addHandler(listener)
+    logger.setLevel(logging.DEBUG)
+    yield listener
+    logger.removeHandler(listener)
+    logger.setLevel(level)
+
+
+async def test_listener_that_raises_costs_no_end(app: Windlass, deaf: Deaf) -> None:
+    @app.job
+    async def on_loop() -> str:
+        return "fine"
+
+    @app.job
+    def in_thread() -> str:
+        return "fine"
+
+    @app.job(timeout="10ms", max_attempts=1)
+    async def slow(ctx: Context) -> None:
+        await asyncio.Event().wait()
+
+    runs = [await job.aenqueue() for job in (on_loop, in_thread) for _ in range(2)]
+    async with working(app, concurrency=1, threads=1) as worker:
+        for run in runs:
+            assert await app.aresult(run.id, timeout=PATIENCE) == "fine"
+        for _ in range(2):
+            late = await slow.aenqueue()
+            await late.await_end(timeout=PATIENCE)
+            assert (late.status, late.failure) == (Status.FAILED, "timeout")
+        await holds(worker, 0)
+        assert [lane.running for lane in worker._lanes.values()] == [0] * 3
+    assert deaf.heard >= len(runs) + 2
+
+
+async def test_deadlines_outlive_one_that_raises(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.get_running_loop()
+    deadlines, done = Deadlines(loop), asyncio.Event()
+    told: list[Any] = []
+    before = loop.get_exception_handler()
+    loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
+
+    def trip(_: Holding) -> None:
+        raise ZeroDivisionError
+
+    holding: Any = type("H", (), {"concluded": False})()
+    deadlines.after(0, holding, trip)
+    deadlines.after(0.001, holding, lambda _: done.set())
+    try:
+        await within(done)
+    finally:
+        loop.set_exception_handler(before)
+    assert [type(error) for error in told] == [ZeroDivisionError]
+
+
+async def test_level_of_the_runs_own_log_decides(app: Windlass) -> None:
+    """It is the log of the runs that is written to."""
+    told: list[str] = []
+    runs, engine = logging.getLogger("windlass.run"), logging.getLogger("windlass.engine")
+    listener = logging.Handler()
+    listener.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+
+    @app.job
+    async def tame() -> str:
+        return "fine"
+
+    before = runs.level, engine.level
+    runs.addHandler(listener)
+    runs.setLevel(logging.INFO)
+    engine.setLevel(logging.CRITICAL)
+    try:
+        async with working(app):
+            await app.aresult((await tame.aenqueue()).id, timeout=PATIENCE)
+    finally:
+        runs.removeHandler(listener)
+        runs.setLevel(before[0])
+        engine.setLevel(before[1])
+    assert told == ["run succeeded"]

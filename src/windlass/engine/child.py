@@ -35,8 +35,9 @@ from windlass.engine.wire import (
     read_in_worker,
 )
 from windlass.errors import ProcessDied
+from windlass.logs import steady_log
 
-log = logging.getLogger(__name__)
+log = steady_log(__name__)
 
 PROGRAM = "windlass.isolation"
 _LAST_WORDS = 0.2  # seconds for what a process that has ended may have said before
@@ -155,6 +156,9 @@ class Child:
         except msgspec.MsgspecError:
             log.exception("child process not understood", extra={"pid": self.pid})
             self.kill()
+        except BaseException:  # nobody listens to it any more: it would never end its attempt
+            self.kill()
+            raise
 
     def _heard(self, body: bytes) -> None:
         message: ToWorker = read_in_worker(body)
@@ -243,4 +247,4 @@ def emit(line: Line, pid: int) -> None:
         "exc_text": line.exception,
         "process": pid,
     }
-    logger.handle(logging.makeLogRecord({**line.fields, **known}))
+    log.handle(logging.makeLogRecord({**line.fields, **known}))

@@ -48,9 +48,11 @@ class Deadlines:
 
     def _fire(self) -> None:
         now = self._loop.time()
-        while self._heap and (self._heap[0][2].concluded or self._heap[0][0] <= now):
-            at, _, holding, due = heapq.heappop(self._heap)
-            if not holding.concluded and at <= now:
-                due(holding)
-        self._timer = None
-        self._arm()
+        try:
+            while self._heap and (self._heap[0][2].concluded or self._heap[0][0] <= now):
+                at, _, holding, due = heapq.heappop(self._heap)
+                if not holding.concluded and at <= now:
+                    due(holding)
+        finally:  # what is wrong with one must not hold up the others
+            self._timer = None
+            self._arm()

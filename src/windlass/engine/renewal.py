@@ -8,17 +8,17 @@ two thirds of the lease have passed without an answer, the worker starts nothing
 A schema that has outgrown this program ends it: no later renewal would fare better.
 """
 
-import logging
 import threading
 from collections.abc import Callable
 
 from windlass.domain.run import RenewReply
 from windlass.engine.holdings import Holdings
 from windlass.errors import SchemaMismatch, StoreError, StoreUnavailable
+from windlass.logs import steady_log
 from windlass.sources import Sources
 from windlass.store.interface import Store
 
-log = logging.getLogger(__name__)
+log = steady_log(__name__)
 
 
 class Renewal:

@@ -5,7 +5,6 @@ goes on as it began. The store hears of it afterwards, and until it has.
 """
 
 import asyncio
-import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,10 +15,11 @@ from windlass.domain.run import JobRow, WorkerInfo
 from windlass.engine.lanes import Lane
 from windlass.engine.options import WorkerOptions
 from windlass.errors import SchemaMismatch, StoreUnavailable, WindlassError
+from windlass.logs import steady_log
 from windlass.sources import Sources
 from windlass.store.interface import Store
 
-log = logging.getLogger(__name__)
+log = steady_log(__name__)
 
 
 class Roster:

@@ -21,7 +21,6 @@ A schedule that cannot be read (its zone has left the zone data) is reported onc
 is: it is due until somebody changes it, or a worker with other zone data fires it.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
@@ -31,11 +30,12 @@ from windlass.domain.states import Status
 from windlass.domain.timetable import Decision, DueReply, FiredRun, ScheduleRef, ScheduleRow
 from windlass.engine.service import Service
 from windlass.errors import BadOption
+from windlass.logs import steady_log
 from windlass.sources import Sources
 from windlass.store.interface import Store
 from windlass.transport.interface import Transport, encode_message
 
-log = logging.getLogger(__name__)
+log = steady_log(__name__)
 
 LIMIT = 500
 LOOK_AGAIN = 10.0

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
-from windlass.context import run_log
+from windlass.context import run_log, run_logger
 from windlass.domain.blame import is_suspect
 from windlass.domain.job import Executor, JobSpec
 from windlass.domain.outcome import Outcome
@@ -28,8 +28,9 @@ from windlass.engine.deadlines import Deadlines
 from windlass.engine.holdings import Holding, Holdings, Stop
 from windlass.engine.lanes import Lane
 from windlass.engine.threads import Threads
+from windlass.logs import SteadyLog, steady_log
 
-log = logging.getLogger(__name__)
+log = steady_log(__name__)
 
 _LOOK_AFTER = 0.1  # seconds after which runs without a seat are looked at
 _LOOKS = 10
@@ -293,8 +294,8 @@ class Seats:
             self._holdings.drop(holding.held)
             self._freed()
             return
-        self._log_end(holding, finish)
         self._concluded(finish)
+        self._log_end(holding, finish)
 
     def _timed_out(self, holding: Holding) -> None:
         self._interrupt(holding, Stop.TIMEOUT)
@@ -332,7 +333,7 @@ class Seats:
             level = logging.ERROR
         elif finish.outcome in (Outcome.RETRY, Outcome.CRASHED):
             level = logging.WARNING
-        if not log.isEnabledFor(level):
+        if not run_logger.isEnabledFor(level):
             return
         took = (self._loop.time() - holding.started) * 1000 if holding.started else 0.0
         extra: dict[str, object] = {"duration_ms": round(took, 1)}
@@ -340,5 +341,5 @@ class Seats:
             extra["error"] = f"{finish.error.type}: {finish.error.message}"
         if finish.delay is not None:
             extra["delay"] = round(finish.delay, 3)
-        bound = run_log(holding.claimed, self._runner.worker)
+        bound = SteadyLog(run_log(holding.claimed, self._runner.worker))
         bound.log(level, "run %s", finish.outcome.value, extra=extra)

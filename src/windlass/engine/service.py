@@ -8,14 +8,14 @@ later try would fare better.
 
 import asyncio
 import contextlib
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from windlass.errors import SchemaMismatch, StoreUnavailable
+from windlass.logs import steady_log
 from windlass.sources import Sources
 
-log = logging.getLogger(__name__)
+log = steady_log(__name__)
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0

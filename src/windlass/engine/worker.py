@@ -22,7 +22,6 @@ back, and ends by that error; what it could not give back, a reaper takes.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.domain.job import JobSpec
@@ -43,13 +42,14 @@ from windlass.engine.sweeper import Sweeper
 from windlass.engine.threads import Threads
 from windlass.engine.unless import done_unless
 from windlass.errors import SchemaMismatch, StoreError, StoreUnavailable, UsageError
+from windlass.logs import steady_log
 from windlass.resources import OpenResources, belong, close_all
 from windlass.sources import Sources
 from windlass.store.interface import Store, Wakeups
 from windlass.transport.interface import Transport, encode_message
 from windlass.transport.store import StoreTransport
 
-log = logging.getLogger(__name__)
+log = steady_log(__name__)
 
 _SWEEP_AGAIN = 0.25
 _PLAN_AGAIN = 1.0
