@@ -174,7 +174,7 @@ async def test_reschedule_to_now_wakes_a_worker(app: Windlass, work: Any, twin: 
 
 async def test_reschedule_to_soon_is_not_slept_through(app: Windlass, work: Any) -> None:
     run = work.using(delay="1h").enqueue()
-    async with working(app, poll=60.0, sweep=5.0) as worker:
+    async with working(app, lease=600.0, poll=60.0, sweep=60.0) as worker:
         await worker.drained()
         await run.areschedule(delay="50ms")
         assert await app.aresult(run.id, timeout=10) == "done"
