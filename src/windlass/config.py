@@ -105,7 +105,7 @@ class Settings:
     recycle_memory: int | None = None
     """Above so many megabytes a process that runs handlers is replaced."""
     queues: tuple[str, ...] | None = None
-    """The queues a worker serves; None means all that its jobs name."""
+    """The queues a worker serves; None means all of them, for the jobs that it has."""
     tenant: str = "default"
     payload_limit: int = 1024 * 1024
     """The most bytes of JSON for an input, a result or a step's value."""
@@ -212,14 +212,15 @@ def _read(name: str, value: object, source: str) -> object:
 
 def _check_relations(settings: Settings, sources: Mapping[str, str]) -> None:
     lease = format_duration(settings.lease)
-    for name, good in {
-        # A renewal that comes when the lease is over comes too late.
-        "renew": settings.renew < settings.lease,
-        "sweep": settings.sweep < settings.lease,
-    }.items():
+    for name, good, most in (
+        # A worker starts nothing once two thirds of its lease have passed without an answer: the
+        # renewal, and the time that it takes, must fit in.
+        ("renew", settings.renew <= settings.lease / 2, "at most half of"),
+        ("sweep", settings.sweep < settings.lease, "shorter than"),
+    ):
         if not good:
             given = format_duration(getattr(settings, name))
-            why = f"{given} is too long: it must be shorter than the lease, which is {lease}"
+            why = f"{given} is too long: it must be {most} the lease, which is {lease}"
             raise BadOption(name, why, sources.get(name, "default"))
 
 

@@ -43,7 +43,7 @@ def test_worker_may_have_settings_of_its_own(app: Windlass) -> None:
 def test_new_lease_brings_its_shares(app: Windlass) -> None:
     options = options_of(app.worker(lease="3s"))
     assert (options.lease, options.renew, options.sweep) == (3.0, 1.0, 0.5)
-    assert options_of(app.worker(lease="3s", renew="2s")).renew == 2.0
+    assert options_of(app.worker(lease="3s", renew="1.5s")).renew == 1.5
 
 
 def test_bad_settings_are_refused(app: Windlass, subtests: pytest.Subtests) -> None:

@@ -227,19 +227,24 @@ def test_a_broken_file_is_named(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "name", "source"),
+    ("options", "name", "why"),
     [
-        ({"renew": "30s"}, "renew", "argument"),
-        ({"renew": "20s", "lease": "10s"}, "renew", "argument"),
-        ({"sweep": "31s"}, "sweep", "argument"),
+        ({"renew": "30s"}, "renew", "30 s is too long: it must be at most half of the lease"),
+        ({"renew": "15.1s"}, "renew", "15.1 s is too long: it must be at most half of the lease"),
+        ({"renew": "20s", "lease": "10s"}, "renew", "lease, which is 10 s"),
+        ({"sweep": "31s"}, "sweep", "31 s is too long: it must be shorter than the lease"),
     ],
 )
 def test_times_that_contradict_each_other_are_refused(
-    tmp_path: Path, options: dict[str, Any], name: str, source: str
+    tmp_path: Path, options: dict[str, Any], name: str, why: str
 ) -> None:
-    with pytest.raises(BadOption, match="shorter than the lease") as caught:
+    with pytest.raises(BadOption, match=why) as caught:
         load(tmp_path, **options)
-    assert (caught.value.option, caught.value.source) == (name, source)
+    assert (caught.value.option, caught.value.source) == (name, "argument")
+
+
+def test_renewal_may_take_half_of_the_lease(tmp_path: Path) -> None:
+    assert load(tmp_path, renew="15s").renew == 15.0
 
 
 def test_settings_are_frozen() -> None:
