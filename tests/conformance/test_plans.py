@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +39,9 @@ LARGE = frozenset(
     {"runs", "ready", "leases", "timers", "events", "attempts", "failures"}
     | {"schedules", "schedule_slots", "schedule_live"}
 )
+# Two indexes fit, and to the planner neither looks better as long as there is next to nothing in
+# them: it may take the other one until the table is analysed.
+TIED = frozenset({"claim by name"})
 
 # -- PostgreSQL --------------------------------------------------------------------------------
 
@@ -52,7 +56,7 @@ set auto_explain.log_level = notice;
 """
 
 FILL = """
-create temporary table made as
+create table made as
 select n, windlass.uuid7() as id,
        (array['ready', 'leases', 'timers', 'failed'])[1 + n % 4] as part
   from generate_series(1, 4 * :part) n;
@@ -87,7 +91,7 @@ select 'default', id, s, 'run.enqueued', now(), 0
   from made, generate_series(1, case part when 'failed' then 3 when 'leases' then 2 else 1 end) s;
 insert into windlass.schedules (tenant, id, key, job, rule, input, options, overlap, enabled,
                                 origin, next_slot, seq, created_at, updated_at)
-select 'default', id, 'k' || n, 'greet', '{}', '{}', '{}', 'queue', true, 'code',
+select 'default', id, ':part-' || n, 'greet', '{}', '{}', '{}', 'queue', true, 'code',
        '2026-01-01Z'::timestamptz + n * interval '1 day', 1, now(), now()
   from made;
 insert into windlass.schedule_slots (tenant, schedule, slot, outcome, run, at)
@@ -156,10 +160,11 @@ class Session:
         }[table]
         return [row[0] for row in self._conn.execute(query)]
 
-    def fill(self) -> None:
-        """Make many rows of everything."""
+    def fill(self, part: int) -> None:
+        """Make so many rows of everything; without a temporary table, for the schema of the first
+        one makes all sessions plan anew."""
         with self._conn.cursor() as cursor:
-            cursor.execute(FILL.replace(":part", str(PART)).encode())
+            cursor.execute(FILL.replace(":part", str(part)).encode())
 
     def analyse(self) -> None:
         """Let the server learn how many rows there are."""
@@ -184,13 +189,17 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         Finish(tenant="default", id=ident, token=1, outcome=Outcome.FAILED, failure=Failure.FATAL)
         for ident in held[50:100]
     ]
+    mixed = [
+        msgspec.structs.replace(end, id=ident)
+        for end, ident in zip(others, held[300:], strict=False)
+    ]
     named = tuple(RunRef("default", ident) for ident in ready[-50:])
     absent = "00000000-0000-7000-8000-000000000000"
-    one = RunRef("default", held[200] if held else absent)
-    waits = RunRef("default", ready[-60] if ready else absent)
-    moves = RunRef("default", ready[-70] if ready else absent)
+    one = RunRef("default", (held[200:] or held or [absent])[0])
+    waits = RunRef("default", (ready[-60:] or [absent])[0])
+    moves = RunRef("default", (ready[-70:] or [absent])[0])
     failed = RunRef("default", middle or absent)
-    other = RunRef("default", dead[100] if dead else absent)
+    other = RunRef("default", (dead[100:] or dead or [absent])[0])
 
     def want(**fields: Any) -> Want:
         given: dict[str, Any] = {"limit": 50, "jobs": ("greet",), "queues": ("main",)}
@@ -205,6 +214,7 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "claim by name": (ops.cycle("w1", 1, [], want(ids=named)), "ready_pkey", 400),
         "succeed": (ops.cycle("w1", 1, ends, None), "leases_pkey", 400),
         "finish": (ops.cycle("w1", 1, others, None), "leases_pkey", 400),
+        "succeed and finish": (ops.cycle("w1", 1, [*mixed, *ends], None), "leases_pkey", 600),
         "renew": (ops.renew("w1", 30.0, [Held("default", one.id, 1)], 0), "leases_by_worker", 999),
         "dispatch": (_sweep(ops, dispatch=True), "timers_by_due", 400),
         "expire": (_sweep(ops, expire=True), "timers_by_expiry", 400),
@@ -227,9 +237,13 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "due": (session.schedules.due(50), "schedules_by_next", 200),
         "fire": (session.schedules.fire(_decisions(session)), "schedules_pkey", 800),
         "release": (session.schedules.release_waiting(10), "schedule_slots_waiting", 2_000),
-        "slots": (session.schedules.slots(ScheduleRef(key="k7"), None, 50),
+        "slots": (session.schedules.slots(ScheduleRef(key=f"{PART}-7"), None, 50),
                   "schedule_slots_pkey", 50),
-        "schedule by key": (session.schedules.get(ScheduleRef(key="k7")), "schedules_by_key", 5),
+        "schedule by key": (session.schedules.get(ScheduleRef(key=f"{PART}-7")),
+                            "schedules_by_key", 5),
+        "give back": (ops.renew("w2", 30.0, [Held("default", one.id, 1)], 9),
+                      "leases_by_worker", 999),
+        "reap": (_sweep(ops, reap=True), "leases_by_worker", 999),
     }  # fmt: skip
 
 
@@ -257,29 +271,38 @@ def _page(ops: PostgresOperations, **fields: Any) -> Call[Any]:
     return ops.list_runs(RunFilter(limit=50, **fields))
 
 
-@pytest.fixture
-def session(pg_database: str) -> Iterator[Session]:
-    """A session whose plans were made while the tables were empty."""
+@pytest.fixture(params=["new", "vacuumed", "one row"])
+def session(request: pytest.FixtureRequest, pg_database: str) -> Iterator[Session]:
+    """A session whose plans were made while the tables were empty, or as good as that.
+
+    Of a table that was never vacuumed the planner supposes that it will grow; of one that was,
+    it believes what it sees.
+    """
     with psycopg.connect(pg_database, autocommit=True) as conn:
         found = Session(conn)
-        conn.execute("select windlass.register('w1', 3600)")
+        conn.execute("select windlass.register('w1', 3600), windlass.register('w2', 3600)")
+        if request.param == "one row":
+            found.fill(1)
+        if request.param != "new":
+            conn.execute("vacuum analyze")
         # PL/pgSQL settles for one plan after it was used a few times.
         for _ in range(7):
-            for name, (call, _, _) in _calls(found).items():
-                if not name.startswith(("cancel", "retry", "reschedule")):
+            for call, _, _ in _calls(found).values():
+                with suppress(psycopg.Error):  # there is nothing to cancel or to retry yet
                     found.call(call)
         yield found
 
 
 @pytest.mark.parametrize("analysed", [False, True])
 def test_postgres_reads_no_large_table_through(session: Session, analysed: bool) -> None:
-    session.fill()
+    session.fill(PART)
     if analysed:
         session.analyse()
     wrong = {}
     for name, (call, index, most) in _calls(session).items():
         plan = session.call(call)
-        if plan.scanned or index not in plan.indexes or plan.rows > most:
+        used = name in TIED or index in plan.indexes
+        if plan.scanned or not used or plan.rows > most:
             wrong[name] = plan
 
     assert not wrong, wrong

@@ -7,6 +7,8 @@ create or replace function windlass.give_back(
 ) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
   v_items json;
@@ -18,9 +20,11 @@ begin
     from (select l.tenant, l.id, l.token
             from windlass.leases l
            where l.worker = p_worker and l.claim_no <= p_claim_no
-             and not exists (select 1 from unnest(p_keep_tenants, p_keep_ids, p_keep_tokens)
-                                           as k(tenant, id, token)
-                              where k.tenant = l.tenant and k.id = l.id and k.token = l.token)
+             -- not a join, which could walk all leases; and no nulls, which would keep them all
+             and (l.tenant, l.id, l.token) not in (
+               select k.tenant, k.id, k.token
+                 from unnest(p_keep_tenants, p_keep_ids, p_keep_tokens) as k(tenant, id, token)
+                where (k.tenant, k.id, k.token) is not null)
              for update of l skip locked) l;
   if v_items is null then
     return 0;

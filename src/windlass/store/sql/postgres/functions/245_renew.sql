@@ -10,6 +10,8 @@ create or replace function windlass.renew(
 ) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
   v_now timestamptz := windlass.now();
@@ -36,8 +38,8 @@ begin
   select json_agg(json_build_object('tenant', h.tenant, 'id', h.id, 'token', h.token))
     into v_lost
     from unnest(p_tenants, p_ids, p_tokens) as h(tenant, id, token)
-   where not exists (select 1 from windlass.leases l
-                      where l.tenant = h.tenant and l.id = h.id and l.token = h.token);
+   where (select true from windlass.leases l
+           where l.tenant = h.tenant and l.id = h.id and l.token = h.token limit 1) is null;
   return json_build_object('now', v_now, 'alive', true, 'orders', v_orders, 'lost', v_lost,
                            'released', v_released);
 end

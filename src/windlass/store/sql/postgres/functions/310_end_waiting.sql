@@ -1,5 +1,5 @@
--- The end of runs that had not started: their position is given as arrays of one kind, taken
--- away by the caller in this transaction. Writes record, failure row and event.
+-- The end of runs that had not started: their positions, taken away by the caller in this
+-- transaction, are given as a JSON array of rows. Writes record, failure row and event.
 create or replace function windlass.end_waiting(
   p_moved json, p_status text, p_failure text, p_reason text, p_now timestamptz
 ) returns integer
@@ -25,7 +25,7 @@ begin
            failures = m.failures, crash_count = m.crash_count, token = m.token,
            seq = m.seq + 1, finished_at = p_now
       from moved m
-     where r.tenant = m.tenant and r.id = m.id
+     where r.tenant = any (array[m.tenant]) and r.id = any (array[m.id])
   ), noted as (
     insert into windlass.failures (tenant, id, job, queue, status, failure, at)
     select m.tenant, m.id, m.job, m.queue, p_status, p_failure, p_now from moved m

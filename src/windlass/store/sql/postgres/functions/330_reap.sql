@@ -9,6 +9,10 @@ create or replace function windlass.reap(p_max_crashes integer, p_limit integer 
 returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
   v_now timestamptz := windlass.now();
@@ -45,10 +49,22 @@ begin
     -- by a renewal in between. A lease without a worker is dead.
     delete from windlass.workers w where w.id = v_worker;
   end loop;
+  -- One probe of the index for each worker with leases.
+  with recursive holder (worker) as (
+    (select l.worker from windlass.leases l order by l.worker limit 1)
+    union all
+    select l.worker
+      from holder h
+     cross join lateral (select l.worker from windlass.leases l
+                          where l.worker > h.worker order by l.worker limit 1) l
+  )
   select coalesce(array_agg(l.place), '{}') into v_places
-    from (select l.ctid as place from windlass.leases l
-           where not exists (select 1 from windlass.workers w where w.id = l.worker)
-           limit v_left for update of l skip locked) l;
+    from (select l.place
+            from holder h
+           cross join lateral (select l.ctid as place from windlass.leases l
+                                where l.worker = h.worker for update skip locked) l
+           where (select true from windlass.workers w where w.id = h.worker limit 1) is null
+           limit v_left) l;
   select * into v_some from windlass.take_back(v_places, v_among, windlass.now());
   v_left := v_left - cardinality(v_places);
   return json_build_object('reaped', v_reaped + v_some.reaped,

@@ -12,6 +12,8 @@ create or replace function windlass.sweep(
 ) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_sort = off
 as $$
 declare
   v_dispatched json;

@@ -14,6 +14,7 @@ set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_sort = off
+set plan_cache_mode = force_custom_plan
 as $$
 declare
   -- Ids begin with their maker's clock. A day of slack for clocks that are off; created_at,

@@ -23,11 +23,11 @@ begin
       from windlass.failures f
      where f.tenant = p_tenant and f.id = any (p_ids) and f.status = 'failed'
        and f.discarded_at is null
-       and r.tenant = f.tenant and r.id = f.id and r.status = 'failed'
-    returning r.id, r.seq, r.attempt
+       and r.tenant = any (array[f.tenant]) and r.id = any (array[f.id]) and r.status = 'failed'
+    returning r.tenant, r.id, r.seq, r.attempt
   ), marked as (
     update windlass.failures f set discarded_at = v_now from letter l
-     where f.tenant = p_tenant and f.id = l.id
+     where f.tenant = any (array[l.tenant]) and f.id = any (array[l.id])
   ), logged as (
     insert into windlass.events (tenant, subject, seq, type, at, attempt)
     select p_tenant, l.id, l.seq, 'run.discarded', v_now, l.attempt from letter l

@@ -4,6 +4,8 @@ create or replace function windlass.progress(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 begin
   perform 1 from windlass.leases l

@@ -21,8 +21,9 @@ begin
   with held as materialized (
     select h.*,
            case when h.overlap in ('skip', 'queue')
-                then exists (select 1 from windlass.schedule_live l
-                              where l.tenant = h.tenant and l.schedule = h.id) end as live,
+                then (select true from windlass.schedule_live l
+                       where l.tenant = h.tenant and l.schedule = h.id limit 1) is not null
+                end as live,
            case when h.overlap = 'queue'
                 then (select count(*) from windlass.schedule_slots k
                        where k.tenant = h.tenant and k.schedule = h.id

@@ -52,7 +52,7 @@ begin
            as h(n bigint, tenant text, id uuid, overlap text, last_fired timestamptz)
      cross join lateral (select l.tenant, l.run from windlass.schedule_live l
                           where l.tenant = h.tenant and l.schedule = h.id
-                            and l.slot <> h.last_fired) l
+                            and l.slot <> h.last_fired offset 0) l
      where h.overlap = 'cancel_running'
      order by l.tenant, l.run
   loop
