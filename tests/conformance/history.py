@@ -4,7 +4,9 @@ It reads the rows, not the store's answers, and knows the rules only from `domai
 
 I2   a run has one outcome, told by one event, equal to its record; nothing follows it but a
      discard, or an operator's retry or reschedule
-I3   attempts are numbered 1 to n, each with one end that fits the events
+I3   attempts are numbered 1 to n, each with one end that fits the events; no more of them than
+     the budget, with crashes, interruptions and snoozes not counted, and an operator's retry
+     opening a new one
 I4   tokens grow strictly; no two attempts of a run overlap
 I8   a run's events are numbered 1 to n, do not go back in time, and each may follow the last
 I10  a slot of a schedule makes one run at most (see `slots`)
@@ -59,6 +61,9 @@ ENDS = {
     EventType.CANCELED: set(AttemptOutcome) - {AttemptOutcome.SUCCEEDED},
 }
 
+# Ends that a handler comes to by itself.
+TRIES = {EventType.SUCCEEDED, EventType.FAILED, EventType.RETRYING}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
@@ -92,16 +97,21 @@ class History:
 
 
 def violations(
-    history: History, *, max_attempts: int | None = None, slack: timedelta = timedelta(0)
+    history: History,
+    *,
+    max_attempts: int | Mapping[str, int] | None = None,
+    slack: timedelta = timedelta(0),
 ) -> list[str]:
     """What is wrong with a history, in sentences.
 
-    `max_attempts` is the budget that all its runs had, if they had the same.
+    `max_attempts` is the budget that all its runs had, if they had the same, or that of each job.
     """
     found = list(_impure(history))
     for run in _runs(history):
         about = f"run {run.name[0]}/{run.name[1]}"
-        found += [f"{about}: {problem}" for problem in run.problems(max_attempts, slack)]
+        given = max_attempts
+        budget = given.get(run.record["job"]) if isinstance(given, Mapping) else given
+        found += [f"{about}: {problem}" for problem in run.problems(budget, slack)]
     found += slot_violations(
         history.schedules,
         history.schedule_slots,
@@ -143,8 +153,8 @@ class _Run:
         yield from replay.problems
         yield from self._outcome(replay)
         yield from self._attempts(replay)
-        if max_attempts is not None and replay.most_failures > max_attempts:
-            yield f"{replay.most_failures} failed attempts, of {max_attempts} allowed (I3)"
+        if max_attempts is not None and replay.most_tries > max_attempts:
+            yield f"{replay.most_tries} attempts had an end, of {max_attempts} allowed (I3)"
 
     @property
     def status(self) -> Status | None:
@@ -255,8 +265,8 @@ class _Replay:
         self.failure: str | None = None
         self.ends: list[set[AttemptOutcome]] = []
         self.problems: list[str] = []
-        self.most_failures = 0
-        self._failures = 0
+        self.most_tries = 0
+        self._tries = 0  # attempts whose handler failed or succeeded
 
     def apply(self, event: Row) -> None:
         """Take the next event."""
@@ -296,10 +306,10 @@ class _Replay:
             self.failure = data.get("failure")
         if kind is EventType.RETRIED or (kind is EventType.RESCHEDULED and before in FINISHED):
             self.failure = None
-            self._failures = 0
-        if before is Status.RUNNING and kind in (EventType.RETRYING, EventType.FAILED):
-            self._failures += data.get("failure") != Failure.CRASHED
-            self.most_failures = max(self.most_failures, self._failures)
+            self._tries = 0
+        if before is Status.RUNNING and kind in TRIES:
+            self._tries += data.get("failure") != Failure.CRASHED
+            self.most_tries = max(self.most_tries, self._tries)
 
 
 def _verb(kind: EventType, before: Status, data: Mapping[str, Any]) -> Verb:

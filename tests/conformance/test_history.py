@@ -61,6 +61,15 @@ def test_more_failures_than_the_budget_are_found(good: History) -> None:
     assert any("I3" in problem for problem in violations(good, max_attempts=1))
 
 
+def test_a_success_beyond_the_budget_is_found(steer: Driver) -> None:
+    run = steer.add()
+    steer.finish(steer.take(run), Outcome.RETRY, delay=0.0)
+    steer.finish(steer.take(run), Outcome.SUCCEEDED)
+    history = History.read(steer.tables)
+    assert violations(history, max_attempts={"greet": 2, "other": 1}) == []
+    assert any("I3" in problem for problem in violations(history, max_attempts={"greet": 1}))
+
+
 def _longest(rows: Rows, owner: str) -> Rows:
     """The rows of the run with the longest history."""
     names = [row[owner] for row in rows]

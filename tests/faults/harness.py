@@ -22,10 +22,11 @@ from urllib.parse import urlsplit
 
 import apsw
 import msgspec
+import psycopg
 
 from tests.conformance.history import History, violations
 from tests.conformance.places import Place, PostgresPlace, Row, SqlitePlace, opened
-from tests.faults.programs.jobs import Line, Witness, define_jobs
+from tests.faults.programs.jobs import FLAKY_ATTEMPTS, Line, Witness, define_jobs
 from tests.faults.proxy import Proxy
 from tests.faults.witnesses import contradictions
 from windlass import Run, Windlass
@@ -49,6 +50,12 @@ SETTINGS: Mapping[str, Any] = {
 }
 _LOOK = 0.02
 ISOLATED = "tests.faults.programs.isolated"
+INDEXES = """
+select bt_index_check(i.indexrelid, true) from pg_index i
+  join pg_class c on c.oid = i.indexrelid join pg_namespace n on n.oid = c.relnamespace
+  join pg_am a on a.oid = c.relam
+ where n.nspname = 'windlass' and a.amname = 'btree'
+"""
 
 
 def eventually(condition: Callable[[], T | None], *, within: float = 20.0, what: str) -> T:
@@ -168,11 +175,36 @@ class Stage:
         effects = {(line.run, line.attempt, line.token) for line in self.witness.lines("effects")}
         with opened(self.place) as tables:
             history = History.read(tables)
-        found = violations(history, slack=slack) if slack else violations(history)
+        budgets = {job.name: job.spec.max_attempts for job in self.app.jobs.values()}
+        found = violations(history, max_attempts=budgets, slack=slack)
         found += contradictions(history, acked=acked, effects=effects, settled=settled)
         assert not found, "\n".join(["the history does not hold:", *found[:50]])
+        assert [row for row in history.runs if row["job"] == "flaky" and not well_tried(row)] == []
         if isinstance(self.place, SqlitePlace):
             assert integrity(self.place.path) == ["ok"]
+        elif isinstance(self.place, PostgresPlace):
+            check_indexes(self.place.url)
+
+
+def well_tried(run: Row) -> bool:
+    """Whether a run of `flaky` failed as often as it wanted to, and no oftener than it might."""
+    due = run_number(run["input"]) % (FLAKY_ATTEMPTS + 1)
+    status = "failed" if due == FLAKY_ATTEMPTS else "succeeded"
+    return run["status"] is None or (run["status"], run["failures"]) == (status, due)
+
+
+def run_number(document: object) -> int:
+    """The argument `n` of a run: JSON is text in one store and a value in the other."""
+    value = msgspec.json.decode(document) if isinstance(document, str) else document
+    assert isinstance(value, dict)
+    return int(value["n"])
+
+
+def check_indexes(url: str) -> None:
+    """Let PostgreSQL look for rows that an index has forgotten, or keeps in the wrong place."""
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("create extension if not exists amcheck")
+        conn.execute(INDEXES)
 
 
 def integrity(path: Path) -> list[str]:

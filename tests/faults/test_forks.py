@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from tests.faults.harness import ROOT, Fleet, Stage
+from tests.faults.harness import ROOT, Fleet, Stage, run_number
 from tests.faults.test_crashes import jobs
-from tests.faults.test_kills import run_number
 from windlass import Windlass
 
 __all__ = ["jobs"]

@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.faults.harness import LEASE, SLACK, SWEEP, Fleet, Process, Stage, eventually, rest
+from tests.faults.harness import (
+    LEASE,
+    SLACK,
+    SWEEP,
+    Fleet,
+    Process,
+    Stage,
+    eventually,
+    rest,
+    run_number,
+)
 
 SEATS: dict[str, Any] = {"concurrency": 2, "threads": 2}
 
@@ -30,8 +40,9 @@ def test_workers_that_are_killed_all_the_time_lose_nothing(stage: Stage, fleet: 
 
 
 def kill_workers(stage: Stage, fleet: Fleet, *, runs: int, blows: int) -> None:
-    acked = [run.id for run in stage.load(runs // 2)]
-    acked += [run.id for run in stage.load(runs // 2, job="block")]
+    acked = [run.id for run in stage.load(runs // 2, job="block")]
+    acked += [run.id for run in stage.load(runs * 3 // 8)]
+    acked += [run.id for run in stage.load(runs // 8, job="flaky")]
     # One is spared: somebody must be there to notice, however long a process takes to start.
     spared, *squad = [fleet.worker(**SEATS) for _ in range(3)]
     fleet.await_workers(spared, *squad)
@@ -104,15 +115,6 @@ def test_no_acknowledged_run_is_lost_when_everything_is_killed(stage: Stage, fle
     assert len(acked) >= 100
     assert len(made) == len(set(made)), "a call made two runs"
     assert set(made) <= set(asked)
-
-
-def run_number(document: object) -> int:
-    """The argument `n` of a run: JSON is text in one store and a value in the other."""
-    import msgspec
-
-    value = msgspec.json.decode(document) if isinstance(document, str) else document
-    assert isinstance(value, dict)
-    return int(value["n"])
 
 
 def test_an_effect_whose_worker_dies_before_it_says_so_happens_again(

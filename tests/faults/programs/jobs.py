@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 from windlass import Context, LeaseLost, SyncContext, Windlass
 from windlass.domain.outcome import Outcome
+from windlass.domain.policy import Retry
 from windlass.domain.run import Finish
 
+FLAKY_ATTEMPTS = 3
 _LOOK = 0.01
 _STOPPED = 0.5  # a loop that looks every 10 ms and sees this much pass was stopped
 
@@ -105,6 +107,15 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
         witness.write("effects", ctx)
         return n
 
+    async def flaky(ctx: Context, n: int, ms: int) -> int:
+        """As `load`, after none, one or two failures, or one more than it is allowed."""
+        witness.write("starts", ctx)
+        await asyncio.sleep(ms / 1000)
+        if ctx.failures < n % (FLAKY_ATTEMPTS + 1):
+            raise ConnectionError(f"failure {ctx.failures + 1}")
+        witness.write("effects", ctx)
+        return n
+
     async def quick(n: int) -> int:
         """Next to nothing."""
         return n
@@ -173,11 +184,13 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
         witness.write("effects", ctx)
         return "second"
 
-    # What is tested here is what becomes of attempts that do not fail.
+    # What is tested here is, mostly, what becomes of attempts that do not fail.
     plain: dict[str, Any] = {"max_attempts": 1}
+    patiently: dict[str, Any] = {"max_attempts": FLAKY_ATTEMPTS, "retry": Retry.fixed("50ms")}
     return [
         (load, plain),
         (block, plain),
+        (flaky, patiently),
         (quick, plain),
         (heavy, plain),
         (hold, plain),
