@@ -35,7 +35,7 @@ class ArtifactCalls(Protocol):
 
     def get(self, tenant: str, artifact: str) -> Call[Artifact | None]: ...
 
-    def delete(self, tenant: str, artifact: str) -> Call[bool]: ...
+    def delete_under(self, held: Held, artifact: str) -> Call[bool | None]: ...
 
 
 class Calls(Protocol):
@@ -58,40 +58,52 @@ class Desk(Protocol):
     async def arun(self, call: Call[T]) -> T: ...
 
 
-class Artifacts:
-    """The artifacts of a tenant, for async handlers."""
+class _BaseArtifacts:
+    __slots__ = ("_calls", "_held", "_store")
 
-    __slots__ = ("_store", "_tenant")
-
-    def __init__(self, store: Desk, tenant: str) -> None:
+    def __init__(self, store: Desk, held: Held) -> None:
         self._store = store
-        self._tenant = tenant
+        self._calls = store.operations.artifacts
+        self._held = held
+
+    def _known(self, deleted: bool | None) -> bool:
+        if deleted is None:
+            raise LeaseLost(self._held.id, self._held.token)
+        return deleted
+
+
+class Artifacts(_BaseArtifacts):
+    """The artifacts of a run's tenant, for async handlers."""
+
+    __slots__ = ()
 
     async def get(self, id: str) -> Artifact | None:
         """What is known of an artifact, or None."""
-        return await self._store.arun(self._store.operations.artifacts.get(self._tenant, id))
+        return await self._store.arun(self._calls.get(self._held.tenant, id))
 
     async def delete(self, id: str) -> bool:
-        """Forget an artifact; false where there is none."""
-        return await self._store.arun(self._store.operations.artifacts.delete(self._tenant, id))
+        """Forget an artifact; false where there is none.
+
+        Raises LeaseLost where another worker has the run by now.
+        """
+        return self._known(await self._store.arun(self._calls.delete_under(self._held, id)))
 
 
-class SyncArtifacts:
-    """The artifacts of a tenant, for handlers in threads."""
+class SyncArtifacts(_BaseArtifacts):
+    """The artifacts of a run's tenant, for handlers in threads."""
 
-    __slots__ = ("_store", "_tenant")
-
-    def __init__(self, store: Desk, tenant: str) -> None:
-        self._store = store
-        self._tenant = tenant
+    __slots__ = ()
 
     def get(self, id: str) -> Artifact | None:
         """What is known of an artifact, or None."""
-        return self._store.run(self._store.operations.artifacts.get(self._tenant, id))
+        return self._store.run(self._calls.get(self._held.tenant, id))
 
     def delete(self, id: str) -> bool:
-        """Forget an artifact; false where there is none."""
-        return self._store.run(self._store.operations.artifacts.delete(self._tenant, id))
+        """Forget an artifact; false where there is none.
+
+        Raises LeaseLost where another worker has the run by now.
+        """
+        return self._known(self._store.run(self._calls.delete_under(self._held, id)))
 
 
 class _BaseContext:
@@ -186,10 +198,13 @@ class _BaseContext:
         """True once the worker shuts down: what is not done soon is given back."""
         return self._standing.stopping
 
+    @property
+    def _held(self) -> Held:
+        return Held(self._claimed.tenant, self._claimed.id, self._claimed.token)
+
     def _progress(self, fraction: float | None, message: str | None) -> Call[bool]:
-        held = Held(self._claimed.tenant, self._claimed.id, self._claimed.token)
         text = check_text("message", message, _LONGEST_MESSAGE) if message else None
-        return self._store.operations.progress(held, _fraction(fraction), text)
+        return self._store.operations.progress(self._held, _fraction(fraction), text)
 
 
 class Context(_BaseContext):
@@ -200,7 +215,7 @@ class Context(_BaseContext):
     @property
     def artifacts(self) -> Artifacts:
         """The artifacts of the run's tenant."""
-        return Artifacts(self._store, self.tenant)
+        return Artifacts(self._store, self._held)
 
     async def progress(self, fraction: float | None, message: str | None = None) -> None:
         """Record how far the run is, from 0 to 1, and what it is at. The latest counts.
@@ -220,7 +235,7 @@ class SyncContext(_BaseContext):
     @property
     def artifacts(self) -> SyncArtifacts:
         """The artifacts of the run's tenant."""
-        return SyncArtifacts(self._store, self.tenant)
+        return SyncArtifacts(self._store, self._held)
 
     def progress(self, fraction: float | None, message: str | None = None) -> None:
         """Record how far the run is, from 0 to 1, and what it is at. The latest counts.

@@ -7,14 +7,15 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, opened, within, working
-from windlass import BadOption, Context, Retry, SyncContext, Windlass, resources
+from tests.fixtures.apps import PATIENCE, opened, reap, within, working
+from windlass import BadOption, Context, LeaseLost, Retry, SyncContext, Windlass, resources
 from windlass.domain.artifact import Artifact
 from windlass.resources import AGAIN
 
@@ -373,11 +374,15 @@ def test_resources_take_no_arguments(app: Windlass) -> None:
         app.resource(opener)
 
 
-async def test_artifacts(app: Windlass) -> None:
-    made = Artifact(
+def make(app: Windlass) -> Artifact:
+    return Artifact(
         id=app.sources.new_id(), name="a.txt", content_type="text/plain", size=1,
         sha256="0" * 64, location="file:///a.txt",
     )  # fmt: skip
+
+
+async def test_artifacts(app: Windlass) -> None:
+    made = make(app)
 
     @app.job
     async def on_the_loop(ctx: Context) -> list[Any]:
@@ -396,3 +401,50 @@ async def test_artifacts(app: Windlass) -> None:
             await app.store.arun(app.store.operations.artifacts.put(made))
             run = await job.aenqueue()
             assert await app.aresult(run.id, timeout=PATIENCE) == ["a.txt", True, last]
+
+
+async def test_who_lost_the_lease_deletes_no_artifact(app: Windlass, url: str) -> None:
+    made = make(app)
+    await app.store.arun(app.store.operations.artifacts.put(made))
+    started, lost, told = asyncio.Event(), threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    errors: list[LeaseLost] = []
+
+    def tell(error: LeaseLost) -> None:
+        errors.append(error)
+        loop.call_soon_threadsafe(told.set)
+
+    @app.job
+    def in_a_thread(ctx: SyncContext) -> None:
+        if ctx.attempt == 1:
+            loop.call_soon_threadsafe(started.set)
+            lost.wait(PATIENCE)
+            try:
+                ctx.artifacts.delete(made.id)
+            except LeaseLost as error:
+                tell(error)
+
+    @app.job
+    async def on_the_loop(ctx: Context) -> None:
+        if ctx.attempt == 1:
+            started.set()
+            while not lost.is_set():
+                with suppress(asyncio.CancelledError):  # it is told, and goes on
+                    await asyncio.to_thread(lost.wait, PATIENCE)
+            try:
+                await ctx.artifacts.delete(made.id)
+            except LeaseLost as error:
+                tell(error)
+
+    async with working(app, cancel_grace="60s"):
+        for job in (in_a_thread, on_the_loop):
+            run = await job.aenqueue()
+            await within(started)
+            await reap(app, url, run)
+            lost.set()
+            await within(told)
+            await run.await_end(timeout=PATIENCE)
+            for event in (started, lost, told):
+                event.clear()
+    assert [error.token for error in errors] == [1, 1]
+    assert await app.store.arun(app.store.operations.artifacts.get("default", made.id)) is not None

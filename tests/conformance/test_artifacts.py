@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.conformance.kit import ABSENT, Driver
+from tests.conformance.kit import ABSENT, Driver, held_of
 from windlass.domain.artifact import Artifact
+from windlass.domain.outcome import Outcome
+from windlass.domain.run import Held
 
 
 def make(drive: Driver, **fields: Any) -> Artifact:
@@ -44,6 +47,48 @@ def test_what_is_deleted_is_gone(drive: Driver) -> None:
     assert drive.call(drive.ops.artifacts.delete("default", artifact.id)) is True
     assert drive.call(drive.ops.artifacts.delete("default", artifact.id)) is False
     assert drive.call(drive.ops.artifacts.get("default", artifact.id)) is None
+
+
+@pytest.mark.both_faces
+def test_a_run_deletes_under_its_lease(drive: Driver) -> None:
+    artifact = drive.call(drive.ops.artifacts.put(make(drive)))
+    other = drive.call(drive.ops.artifacts.put(make(drive, tenant="acme")))
+    held = held_of(drive.start())
+
+    assert drive.call(drive.ops.artifacts.delete_under(held, artifact.id)) is True
+    assert drive.call(drive.ops.artifacts.delete_under(held, artifact.id)) is False
+    assert drive.call(drive.ops.artifacts.delete_under(held, other.id)) is False
+    assert drive.call(drive.ops.artifacts.get("acme", other.id)) == other
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        lambda held: Held(held.tenant, held.id, held.token + 1),
+        lambda held: Held(held.tenant, held.id, held.token - 1),
+        lambda held: Held("acme", held.id, held.token),
+        lambda held: Held(held.tenant, ABSENT, held.token),
+        lambda held: Held(held.tenant, "not-an-id", held.token),
+    ],
+)
+def test_a_run_without_its_lease_deletes_nothing(
+    drive: Driver, named: Callable[[Held], Held]
+) -> None:
+    held = held_of(drive.start())
+    other = named(held)
+    artifact = drive.call(drive.ops.artifacts.put(make(drive, tenant=other.tenant)))
+
+    assert drive.call(drive.ops.artifacts.delete_under(other, artifact.id)) is None
+    assert drive.call(drive.ops.artifacts.get(other.tenant, artifact.id)) == artifact
+
+
+def test_a_run_that_has_ended_deletes_nothing(drive: Driver) -> None:
+    run = drive.start()
+    artifact = drive.call(drive.ops.artifacts.put(make(drive)))
+    drive.finish(run, Outcome.SUCCEEDED)
+
+    assert drive.call(drive.ops.artifacts.delete_under(held_of(run), artifact.id)) is None
+    assert drive.call(drive.ops.artifacts.get("default", artifact.id)) == artifact
 
 
 @pytest.mark.parametrize("named", [ABSENT, "nobody", "", "'", "x" * 10_000])

@@ -41,7 +41,7 @@ def test_a_worker_that_wakes_up_after_its_lease_can_record_nothing(
     woken = sleeper.go_on()
 
     # The heirs still hold the runs: only the token tells the two apart.
-    stage.await_lines("tried", 1 + len(Outcome))
+    stage.await_lines("tried", 2 + len(Outcome))
     tried = stage.witness.lines("tried")
     assert [line.word for line in tried if not line.word.endswith("refused")] == []
     for run in (patient, held):

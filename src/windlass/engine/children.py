@@ -106,7 +106,7 @@ class Children:
         except OSError as error:  # the machine has no process to give
             return self._runner.conclude_error(holding, error)
         holding.told = lambda: child.tell(_standing(holding))
-        order, answer = self._order(child, holding, origin), partial(self._desk, holding)
+        order, answer = self._order(child, holding, origin), partial(self._do, holding)
         result = child.attempt(order, began=began, answer=answer)
         try:
             end = await asyncio.shield(result)
@@ -203,20 +203,21 @@ class Children:
         log.debug("child process started", extra={"pid": child.pid})
         return child
 
-    async def _desk(self, holding: Holding, ask: Ask) -> Answer:
+    async def _do(self, holding: Holding, ask: Ask) -> Answer:
         """Do for a handler what only the holder of its lease can do."""
-        operations, tenant = self._store.operations, holding.claimed.tenant
+        operations, held = self._store.operations, holding.held
         try:
             match ask.what:
                 case "progress":
-                    call = operations.progress(holding.held, ask.fraction, ask.message)
+                    call = operations.progress(held, ask.fraction, ask.message)
                     return Answer(ok=await self._store.arun(call))
                 case "get_artifact":
-                    found = operations.artifacts.get(tenant, ask.artifact)
+                    found = operations.artifacts.get(held.tenant, ask.artifact)
                     return Answer(artifact=await self._store.arun(found))
                 case "delete_artifact":
-                    gone = operations.artifacts.delete(tenant, ask.artifact)
-                    return Answer(ok=await self._store.arun(gone))
+                    delete = operations.artifacts.delete_under(held, ask.artifact)
+                    gone = await self._store.arun(delete)
+                    return Answer(ok=gone is True, lost=gone is None)
         except WindlassError as error:
             return Answer(error=str(error))
 

@@ -49,10 +49,14 @@ class Tell(msgspec.Struct, tag=True, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, tag=True, frozen=True, kw_only=True):
-    """To an `Ask`: yes or no, what was asked for, or why it could not be done."""
+    """To an `Ask`: yes or no, what was asked for, or why it could not be done.
+
+    `lost`: the attempt that asks has no lease any more.
+    """
 
     ok: bool = False
     artifact: Artifact | None = None
+    lost: bool = False
     error: str | None = None
 
 
@@ -72,12 +76,22 @@ class Began(msgspec.Struct, tag=True, frozen=True):
 
 
 class Ask(msgspec.Struct, tag=True, frozen=True, kw_only=True):
-    """Something that only the worker can do, under its lease."""
+    """Something that only the worker can do, under its lease.
+
+    It says whose it is: tasks and threads that a handler left behind live on in its process, and
+    ask while that has another attempt.
+    """
 
     what: Literal["progress", "get_artifact", "delete_artifact"]
+    run: str
+    token: int
     fraction: float | None = None
     message: str | None = None
     artifact: str = ""
+
+    def is_of(self, attempt: Attempt) -> bool:
+        """Whether it is this attempt that asks."""
+        return (self.run, self.token) == (attempt.claimed.id, attempt.claimed.token)
 
 
 class Done(msgspec.Struct, tag=True, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from windlass.engine.attempt import Runner, prepared
 from windlass.engine.holdings import Holding
 from windlass.engine.memory import resident
 from windlass.engine.wire import Answer, Attempt, Began, Done, Lacking, Setup, Tell
-from windlass.isolation.desk import Channel, Desk, LogLines
+from windlass.isolation.channel import Channel, LogLines, Questions, WorkersStore
 from windlass.isolation.locate import Finder, move
 from windlass.resources import OpenResources, belong, close_all
 from windlass.sources import Sources
@@ -56,7 +56,7 @@ class Program:
     def __init__(self, channel: Channel, setup: Setup) -> None:
         self._channel = channel
         self._setup = setup
-        self._desk = Desk(channel)
+        self._questions = Questions(channel)
         self._finder = Finder()
         self._sources = Sources.system()
         self._attempts: SimpleQueue[Attempt | None] = SimpleQueue()
@@ -85,7 +85,7 @@ class Program:
                 case Tell() as tell:
                     self._told(tell)
                 case Answer() as answer:
-                    self._desk.answers.put(answer)
+                    self._questions.answers.put(answer)
                 case _:
                     break
         if self._busy:
@@ -107,7 +107,8 @@ class Program:
             return Lacking(error=found)
         spec, app = found
         resources = self._resources_of(app)
-        runner = Runner(self._desk, self._sources, resources, self._setup.result_limit)
+        store = WorkersStore(self._questions, attempt.claimed)
+        runner = Runner(store, self._sources, resources, self._setup.result_limit)
         runner.worker = attempt.worker
         holding = self._holding = Holding(attempt.claimed, spec)
         self._channel.send(Began())

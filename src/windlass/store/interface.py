@@ -100,6 +100,10 @@ class ArtifactOperations(Protocol):
         """Forget one; false where there is none."""
         ...
 
+    def delete_under(self, held: Held, artifact: str) -> Call[bool | None]:
+        """Forget one for a run of its tenant, under its token; None: the lease is lost."""
+        ...
+
 
 class Operations(ControlOperations, Protocol):
     """Every operation, by noun. None of these methods touches the database."""

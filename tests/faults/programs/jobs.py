@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass import Context, LeaseLost, SyncContext, Windlass
+from windlass.domain.artifact import Artifact
 from windlass.domain.outcome import Outcome
 from windlass.domain.policy import Retry
 from windlass.domain.run import Finish
@@ -218,6 +219,16 @@ def _try_everything(app: Windlass, witness: Witness, ctx: SyncContext) -> None:
         witness.write("tried", ctx, "progress recorded")
     except LeaseLost:
         witness.write("tried", ctx, "progress refused")
+    kept = Artifact(
+        id=app.sources.new_id(), name="a.txt", content_type="text/plain", size=1,
+        sha256="0" * 64, location="file:///a.txt", tenant=ctx.tenant,
+    )  # fmt: skip
+    app.store.run(app.store.operations.artifacts.put(kept))
+    try:
+        ctx.artifacts.delete(kept.id)
+        witness.write("tried", ctx, "delete recorded")
+    except LeaseLost:
+        witness.write("tried", ctx, "delete refused")
     for outcome in Outcome:
         end = Finish(tenant=ctx.tenant, id=ctx.run_id, token=ctx.token, outcome=outcome)
         reply = app.store.run(app.store.operations.cycle("zombie", 0, [end], None))

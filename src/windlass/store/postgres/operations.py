@@ -113,6 +113,16 @@ class PostgresArtifacts:
             repeatable=False,
         )
 
+    def delete_under(self, held: Held, artifact: str) -> Call[bool | None]:
+        """Forget one under a lease."""
+        return Statement(
+            "delete_artifact_under",
+            self._sql["delete_artifact_under"],
+            (held.tenant, id_or_nobody(held.id), held.token, id_or_nobody(artifact)),
+            _value,
+            repeatable=False,
+        )
+
 
 class _Calls:
     """Where operations find their statements."""

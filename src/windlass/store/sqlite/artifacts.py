@@ -1,6 +1,8 @@
 """Artifacts: metadata of bytes that are kept elsewhere."""
 
 from windlass.domain.artifact import Artifact
+from windlass.domain.run import Held
+from windlass.store.sqlite.control import holds
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import blob_or_none, from_micros, to_blob, to_id
 
@@ -32,6 +34,11 @@ def delete_artifact(tx: Transaction, tenant: str, artifact: str) -> bool:
     """Forget an artifact; false where there is none."""
     blob = blob_or_none(artifact)
     return blob is not None and tx.execute("delete_artifact", (tenant, blob)) > 0
+
+
+def delete_artifact_under(tx: Transaction, held: Held, artifact: str) -> bool | None:
+    """Forget an artifact under a lease; None: that is lost."""
+    return delete_artifact(tx, held.tenant, artifact) if holds(tx, held) else None
 
 
 def _artifact(row: Row) -> Artifact:

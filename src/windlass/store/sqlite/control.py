@@ -98,12 +98,16 @@ def discard(tx: Transaction, tenant: str, runs: Sequence[str]) -> int:
 
 def progress(tx: Transaction, held: Held, fraction: float | None, message: str | None) -> bool:
     """Record the latest progress under the token; false: the lease is lost."""
-    name = (held.tenant, blob_or_none(held.id))
-    row = tx.fetch_one("lease_token", name)
-    if row is None or row[0] != held.token:
+    if not holds(tx, held):
         return False
-    tx.execute("progress", (*name, fraction, message, tx.now))
+    tx.execute("progress", (held.tenant, to_blob(held.id), fraction, message, tx.now))
     return True
+
+
+def holds(tx: Transaction, held: Held) -> bool:
+    """Whether the lease is still there: what writes under it asks first."""
+    row = tx.fetch_one("lease_token", (held.tenant, blob_or_none(held.id)))
+    return row is not None and row[0] == held.token
 
 
 class _Waiting(NamedTuple):

@@ -99,6 +99,13 @@ class SqliteArtifacts:
             repeatable=False,
         )
 
+    def delete_under(self, held: Held, artifact: str) -> Call[bool | None]:
+        return _write(
+            "delete_artifact_under",
+            lambda tx: artifacts.delete_artifact_under(tx, held, artifact),
+            repeatable=False,
+        )
+
 
 class SqliteControl:
     """The operations of :class:`windlass.store.control.ControlOperations`."""

@@ -29,3 +29,20 @@ begin
   return found;
 end
 $$;
+
+-- The same for a run of its tenant, under its token. Null: the lease is lost, nothing was deleted.
+create or replace function windlass.delete_artifact_under(
+  p_tenant text, p_run uuid, p_token bigint, p_id uuid
+) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  perform 1 from windlass.leases l
+    where l.tenant = p_tenant and l.id = p_run and l.token = p_token for key share;
+  if not found then
+    return null;
+  end if;
+  return windlass.delete_artifact(p_tenant, p_id);
+end
+$$;

@@ -9,3 +9,6 @@ select row_to_json(a)::text from windlass.artifacts a where a.tenant = %s and a.
 
 -- name: delete_artifact
 select windlass.delete_artifact(%s, %s::uuid)
+
+-- name: delete_artifact_under
+select windlass.delete_artifact_under(%s, %s::uuid, %s::bigint, %s::uuid)

@@ -1,17 +1,18 @@
 """The child's end of the socket: what it sends, and a store that is the worker's."""
 
 import asyncio
+import contextlib
 import logging
-import logging.handlers
 import socket
 import threading
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from windlass.domain.artifact import Artifact
-from windlass.domain.run import Held
+from windlass.domain.run import Claimed, Held
 from windlass.engine.wire import HEADER, Answer, Ask, Line, ToChild, ToWorker, frame, read_in_child
-from windlass.errors import StoreError
+from windlass.errors import LeaseLost, StoreError
 from windlass.logs import STANDARD, plain
 from windlass.store.interface import Call
 
@@ -31,7 +32,7 @@ class Channel:
     def send(self, message: ToWorker) -> None:
         """Send a message whole. A worker that is gone hears nothing."""
         data = frame(message)
-        with self._lock:
+        with self._lock, contextlib.suppress(ConnectionError):
             self._socket.sendall(data)
 
     def receive(self) -> ToChild | None:
@@ -53,31 +54,33 @@ class Channel:
         return bytes(parts)
 
 
-class LogLines(logging.handlers.QueueHandler):
+class LogLines(logging.Handler):
     """Sends what is logged here to the worker, whose log it becomes."""
 
     def __init__(self, channel: Channel) -> None:
-        super().__init__(SimpleQueue())  # never used: the channel takes its place
+        super().__init__()
         self._channel = channel
 
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Nothing: the event is read before it leaves this thread."""
-        return record
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send the event; it is read before it leaves this thread."""
+        try:
+            self._channel.send(_line(record))
+        except Exception:  # noqa: BLE001 - told on standard error, as every handler does
+            self.handleError(record)
 
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Send the event; what this raises is not the handler's, see `QueueHandler.emit`."""
-        exception = None
-        if record.exc_info and record.exc_info[0] is not None:
-            exception = _FORMATTER.formatException(record.exc_info)[-_LONGEST:]
-        line = Line(
-            logger=record.name,
-            level=record.levelno,
-            created=record.created,
-            message=record.getMessage()[:_LONGEST],
-            exception=exception,
-            fields={k: plain(v) for k, v in vars(record).items() if k not in STANDARD},
-        )
-        self._channel.send(line)
+
+def _line(record: logging.LogRecord) -> Line:
+    exception = None
+    if record.exc_info and record.exc_info[0] is not None:
+        exception = _FORMATTER.formatException(record.exc_info)[-_LONGEST:]
+    return Line(
+        logger=record.name,
+        level=record.levelno,
+        created=record.created,
+        message=record.getMessage()[:_LONGEST],
+        exception=exception,
+        fields={k: plain(v) for k, v in vars(record).items() if k not in STANDARD},
+    )
 
 
 class _Asking(Call[T]):
@@ -89,39 +92,60 @@ class _Asking(Call[T]):
 
 
 class _Artifacts:
-    def get(self, tenant: str, artifact: str) -> Call[Artifact | None]:
-        return _Asking(Ask(what="get_artifact", artifact=artifact))
+    def __init__(self, claimed: Claimed) -> None:
+        self._ask = partial(Ask, run=claimed.id, token=claimed.token)
 
-    def delete(self, tenant: str, artifact: str) -> Call[bool]:
-        return _Asking(Ask(what="delete_artifact", artifact=artifact))
+    def get(self, tenant: str, artifact: str) -> Call[Artifact | None]:
+        return _Asking(self._ask(what="get_artifact", artifact=artifact))
+
+    def delete_under(self, held: Held, artifact: str) -> Call[bool | None]:
+        return _Asking(self._ask(what="delete_artifact", artifact=artifact))
 
 
 class _Operations:
-    artifacts = _Artifacts()
+    def __init__(self, claimed: Claimed) -> None:
+        self.artifacts = _Artifacts(claimed)
 
     def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]:
-        return _Asking(Ask(what="progress", fraction=fraction, message=message))
+        ask = Ask(
+            what="progress", run=held.id, token=held.token, fraction=fraction, message=message
+        )
+        return _Asking(ask)
 
 
-class Desk:
-    """What a context needs of a store: asked for over the socket, done by the worker."""
-
-    operations = _Operations()
+class Questions:
+    """Asks the worker, one question at a time: answers come in the order of the questions."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._one = threading.Lock()  # answers come in the order of the questions
+        self._one = threading.Lock()
         self.answers: SimpleQueue[Answer] = SimpleQueue()
+
+    def ask(self, ask: Ask) -> Answer:
+        """Ask, and wait for the answer."""
+        with self._one:
+            self._channel.send(ask)
+            return self.answers.get()
+
+
+class WorkersStore:
+    """What the context of one attempt needs of a store: asked for over the socket, done by the
+    worker, as long as that attempt has the lease."""
+
+    def __init__(self, questions: Questions, claimed: Claimed) -> None:
+        self._questions = questions
+        self.operations = _Operations(claimed)
 
     def run(self, call: Call[T]) -> T:
         """Ask, and wait for the answer."""
         assert isinstance(call, _Asking)
-        with self._one:
-            self._channel.send(call.ask)
-            answer = self.answers.get()
+        ask = call.ask
+        answer = self._questions.ask(ask)
+        if answer.lost:
+            raise LeaseLost(ask.run, ask.token)
         if answer.error is not None:
             raise StoreError(answer.error)
-        found: Any = answer.artifact if call.ask.what == "get_artifact" else answer.ok
+        found: Any = answer.artifact if ask.what == "get_artifact" else answer.ok
         given: T = found
         return given
 
