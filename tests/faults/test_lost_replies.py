@@ -6,12 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.faults.harness import Fleet, Stage, through
 from tests.faults.programs.jobs import define_jobs
 from tests.faults.proxy import Fault, Proxy
-from windlass import Windlass
+from windlass import Run, Status, Windlass
+from windlass.domain.outcome import Outcome
+from windlass.domain.run import Finish, Want, WorkerInfo
 
 ARGUMENTS = {"n": 1, "ms": 1}
 
@@ -59,6 +62,73 @@ async def test_a_group_of_enqueues_that_breaks_off_makes_one_run_each(
     assert len({run.id for run in runs}) == 50
     assert len(postgres_stage.rows("runs")) == before + 50
     postgres_stage.check(acked=[run.id for run in runs], settled=False)
+
+
+async def get(app: Windlass, run: str, *, blocking: bool) -> object:
+    return (app.get(run) if blocking else await app.aget(run)).id == run
+
+
+async def find(app: Windlass, run: str, *, blocking: bool) -> object:
+    found = app.list(limit=10) if blocking else await app.alist(limit=10)
+    return run in [one.id for one in found]
+
+
+async def result(app: Windlass, run: str, *, blocking: bool) -> object:
+    return app.result(run, timeout=20) if blocking else await app.aresult(run, timeout=20)
+
+
+async def cancel(app: Windlass, run: str, *, blocking: bool) -> object:
+    found = app.cancel(run) if blocking else await app.acancel(run)
+    return found.status, found.cancel_requested
+
+
+CALLS: dict[str, tuple[str, Any, Status, Any]] = {
+    "get": ("get_runs", get, Status.QUEUED, True),
+    "list": ("list_runs", find, Status.RUNNING, True),
+    "result": ("get_runs", result, Status.SUCCEEDED, "done"),
+    "cancel": ("cancel", cancel, Status.QUEUED, (Status.CANCELED, False)),
+    "cancel running": ("cancel", cancel, Status.RUNNING, (Status.RUNNING, True)),
+}
+
+
+@pytest.mark.parametrize("blocking", [True, False], ids=["sync", "async"])
+async def test_calls_that_break_off_are_repeated_and_answer_as_if_nothing_had_happened(
+    postgres_stage: Stage, proxy: Proxy, remote: Windlass, blocking: bool
+) -> None:
+    """F11: whoever reads or cancels hears of no connection; a cancel is recorded once."""
+    told = {}
+    for fault in (Fault.LOSE_REPLY, Fault.LOSE_REQUEST):
+        for name, (function, call, status, _) in CALLS.items():
+            (run,) = postgres_stage.load(1)
+            bring(postgres_stage.app, run, status)
+            rule = proxy.expect(fault, f"windlass.{function}")
+            told[fault, name] = await call(remote, run.id, blocking=blocking)
+            assert rule.times == 0, f"{fault} did not happen to {name}"
+            events = [row["type"] for row in postgres_stage.rows("events", subject=run.id)]
+            assert sum("cancel" in event for event in events) == (function == "cancel")
+    await remote.aclose()
+
+    assert told == {(fault, name): CALLS[name][3] for fault, name in told}
+
+
+def bring(app: Windlass, run: Run, status: Status) -> None:
+    """Bring a run that is queued into a status, by a worker that is not there."""
+    store, operations = app.store, app.store.operations
+    if status is Status.QUEUED:
+        return
+    ghost = WorkerInfo(id="w", host="", pid=1, version="", queues=None, jobs=("load",), seats=1)
+    store.run(operations.register(ghost, 60.0))
+    want = Want(limit=1, jobs=("load",), ids=(run.ref,))
+    (held,) = store.run(operations.cycle("w", 1, [], want)).claimed
+    if status is Status.SUCCEEDED:
+        end = Finish(
+            tenant=held.tenant,
+            id=held.id,
+            token=held.token,
+            outcome=Outcome.SUCCEEDED,
+            result=msgspec.Raw(b'"done"'),
+        )
+        store.run(operations.cycle("w", 2, [end], None))
 
 
 def test_a_client_that_dies_before_the_reply_may_repeat_the_key(
