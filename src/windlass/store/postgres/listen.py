@@ -11,6 +11,7 @@ import logging
 
 import psycopg
 
+from windlass.sources import Sources
 from windlass.store.postgres.connections import Target, whole
 from windlass.store.postgres.failures import one_line
 from windlass.store.queries import load_queries
@@ -23,8 +24,9 @@ _PAUSE = 2.0
 class PostgresWakeups:
     """An event that NOTIFY, or this process itself, sets."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, sources: Sources) -> None:
         self._target = target
+        self._sources = sources
         self._sql = load_queries("postgres")
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -67,4 +69,5 @@ class PostgresWakeups:
                 log.debug("not listening, polling instead", extra={"error": one_line(error)})
             finally:
                 self.listening.clear()
-            await asyncio.sleep(_PAUSE)
+            # Whoever lost the server lost it together: they must not all come back at once.
+            await asyncio.sleep(_PAUSE * (0.5 + self._sources.jitter()))

@@ -162,7 +162,7 @@ class PostgresStore:
 
     async def listen(self) -> Wakeups:
         """Start receiving hints."""
-        wakeups = PostgresWakeups(self._target)
+        wakeups = PostgresWakeups(self._target, self._sources)
         self._listeners.add(wakeups)
         return wakeups
 
