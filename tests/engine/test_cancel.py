@@ -92,7 +92,7 @@ async def test_cancel_whose_hint_was_left_out_need_not_wait_either(
         answered = renewal._answered
 
         def cancel(reply: Any) -> None:
-            # In the thread that asks for orders: too late for this look, in time for the next.
+            # Once the answer is there: too late for this look, in time for the next.
             renewal._answered = answered
             app.store.run(app.store.operations.cancel(run.ref, None))
             answered(reply)

@@ -271,7 +271,7 @@ async def test_lease_is_beyond_doubt_for_two_thirds_of_its_time(
     replies: list[Any] = []
     renewal = Renewal(
         later.store, sources, Holdings(), worker="w", lease=LEASE, every=3600.0,
-        answered=replies.append, outgrown=replies.append,
+        since=sources.clock.monotonic(), answered=replies.append, failed=replies.append,
     )  # fmt: skip
     info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=("handler",), seats=1)
     await later.store.arun(later.store.operations.register(info, LEASE))
@@ -284,12 +284,12 @@ async def test_lease_is_beyond_doubt_for_two_thirds_of_its_time(
     renewal.start()
     renewal.hurry()
     async with asyncio.timeout(PATIENCE):
-        while not replies:  # noqa: ASYNC110 - another thread writes it
+        while not replies:  # noqa: ASYNC110 - another thread has it written
             await asyncio.sleep(0.005)
     assert replies[0].alive
     assert renewal.safe
     renewal.stop()
-    await asyncio.to_thread(renewal.join, PATIENCE)
+    assert await renewal.ended(PATIENCE)
 
 
 async def aged(app: Windlass) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.fixtures.apps import (
     PATIENCE,
+    Bell,
     at_rest,
     opened,
     take_ahead,
@@ -17,8 +18,19 @@ from tests.fixtures.apps import (
     within,
     working,
 )
-from windlass import AttemptOutcome, Context, EventType, SyncContext, Windlass
+from windlass import (
+    AttemptOutcome,
+    Context,
+    EventType,
+    SyncContext,
+    Windlass,
+    Worker,
+    WorkerOptions,
+)
+from windlass.domain.run import RenewReply
+from windlass.engine.sweeper import Sweeper
 from windlass.store.interface import Call
+from windlass.transport.store import StoreTransport
 
 
 async def test_stop_returns_as_soon_as_the_last_handler_has_ended(app: Windlass) -> None:
@@ -258,3 +270,191 @@ async def test_an_application_can_work_again(app: Windlass) -> None:
         async with working(app):
             run = await work.aenqueue(n)
             assert await app.aresult(run.id, timeout=10) == n
+
+
+# -- ends that are in no good order ---------------------------------------------------------------
+
+
+class Long:
+    """A handler that goes on until it is stopped."""
+
+    def __init__(self, app: Windlass) -> None:
+        self.started = asyncio.Event()
+        self.job: Any = app.job(self.work)
+
+    async def work(self) -> None:
+        self.started.set()
+        await asyncio.Event().wait()
+
+
+async def check_left_behind(app: Windlass, worker: Worker, run: Any) -> None:
+    """Nothing: the run is given back, the name is gone, the heart does not beat."""
+    await run.arefresh()
+    assert (run.status, run.failures, run.crash_count) == ("queued", 0, 0)
+    assert [attempt.outcome for attempt in run.attempts] == [AttemptOutcome.INTERRUPTED]
+    assert await app.aworkers() == []
+    renewal: Any = worker._renewal
+    renewal._thread.join(PATIENCE)
+    assert not renewal._thread.is_alive()
+
+
+class Told(StoreTransport):
+    """Says when it is closed: the worker begins to wait for its handlers then."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.Event()
+
+    async def close(self) -> None:
+        self.closed.set()
+
+
+def worker_with(app: Windlass, transport: StoreTransport, drain: float) -> Worker:
+    specs = [job.spec for job in app.jobs.values()]
+    options = WorkerOptions(drain=drain, poll=0.1)
+    return Worker(app.store, specs, options, sources=app.sources, transport=transport)
+
+
+async def test_canceled_again_it_waits_no_longer_and_still_ends_in_order(app: Windlass) -> None:
+    long, transport = Long(app), Told()
+    run = await long.job.aenqueue()
+    worker = worker_with(app, transport, drain=3600.0)
+    task = asyncio.create_task(worker.run())
+    await within(long.started)
+    task.cancel()
+    await within(transport.closed)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, PATIENCE)
+    await check_left_behind(app, worker, run)
+
+
+class Clumsy(StoreTransport):
+    """Cannot even be closed."""
+
+    async def close(self) -> None:
+        raise ZeroDivisionError("transport")
+
+
+class Jammed(Bell):
+    async def close(self) -> None:
+        raise ZeroDivisionError("wakeups")
+
+
+@pytest.mark.parametrize("part", ["transport", "wakeups", "sweeper"])
+async def test_part_that_cannot_be_ended_keeps_no_other_from_it(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    async def broken(self: Sweeper) -> None:
+        await stop(self)
+        raise ZeroDivisionError("sweeper")
+
+    stop = Sweeper.stop
+    if part == "wakeups":
+        monkeypatch.setattr(app.store, "listen", Jammed().listen)
+    elif part == "sweeper":
+        monkeypatch.setattr(Sweeper, "stop", broken)
+    long = Long(app)
+    run = await long.job.aenqueue()
+    transport = Clumsy() if part == "transport" else StoreTransport()
+    worker = worker_with(app, transport, drain=0.01)
+    task = asyncio.create_task(worker.run())
+    await within(long.started)
+    worker.stop()
+    with pytest.raises(ZeroDivisionError, match=part):
+        await asyncio.wait_for(task, PATIENCE)
+    await check_left_behind(app, worker, run)
+
+
+async def test_worker_that_cannot_listen_leaves_nothing_behind(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a name and a heartbeat by then."""
+
+    async def deaf() -> None:
+        raise ZeroDivisionError("listen")
+
+    @app.job
+    async def never() -> None: ...
+
+    monkeypatch.setattr(app.store, "listen", deaf)
+    worker = app.worker()
+    with pytest.raises(ZeroDivisionError, match="listen"):
+        await asyncio.wait_for(worker.run(), PATIENCE)
+    assert await app.aworkers() == []
+    renewal: Any = worker._renewal
+    renewal._thread.join(PATIENCE)
+    assert not renewal._thread.is_alive()
+
+
+async def test_claim_that_comes_back_after_a_cancel_starts_nothing(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Canceled is stopped, for whoever runs a worker as a task."""
+    claimed, go, called = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    arun = app.store.arun
+
+    async def slow(call: Call[Any]) -> Any:
+        reply = await arun(call)
+        if call.name == "cycle" and reply.claimed:
+            claimed.set()
+            await go.wait()
+        return reply
+
+    @app.job
+    async def work() -> None:
+        called.set()
+
+    monkeypatch.setattr(app.store, "arun", slow)
+    run = await work.aenqueue()
+    worker = app.worker(drain="50ms")
+    task = asyncio.create_task(worker.run())
+    await within(claimed)
+    task.cancel()
+    async with asyncio.timeout(PATIENCE):
+        while worker._pump.claiming:  # noqa: ASYNC110 - until it has begun to stop
+            await asyncio.sleep(0)
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not called.is_set()
+    await check_left_behind(app, worker, run)
+
+
+async def test_worker_that_is_canceled_takes_no_new_name(app: Windlass) -> None:
+    long = Long(app)
+    await long.job.aenqueue()
+    worker = app.worker(drain="1h")
+    task = asyncio.create_task(worker.run())
+    await within(long.started)
+    name = worker.id
+    task.cancel()
+    async with asyncio.timeout(PATIENCE):
+        while worker._pump.claiming:  # noqa: ASYNC110 - until it has begun to stop
+            await asyncio.sleep(0)
+    worker._renewed(name, RenewReply(now=app.sources.now(), alive=False))
+    with pytest.raises(asyncio.CancelledError):  # at once: there is nothing to wait for
+        await asyncio.wait_for(task, PATIENCE)
+    assert worker.id == name
+    assert await app.aworkers() == []
+
+
+async def test_stop_waits_for_no_thread_that_handlers_can_take(app: Windlass) -> None:
+    """All of the loop's own are taken, as by handlers that use asyncio.to_thread."""
+    go = threading.Event()
+    loop = asyncio.get_running_loop()
+
+    @app.job
+    async def work() -> str:
+        return "done"
+
+    try:
+        async with working(app) as worker:
+            run = await work.aenqueue()
+            assert await app.aresult(run.id, timeout=PATIENCE) == "done"
+            taken = [loop.run_in_executor(None, go.wait, PATIENCE * 2) for _ in range(64)]
+            worker.stop()
+        assert not taken[0].done()
+    finally:
+        go.set()
+    await asyncio.gather(*taken)

@@ -2,14 +2,45 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from windlass.domain.run import RunRef
-from windlass.store.interface import Wakeups
+from windlass.store.interface import Store, Wakeups
 from windlass.transport.interface import Transport, decode_message
 
 _LOOK_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found by a second look
 _NO_ROOM = 0.05
+
+
+class Feeds:
+    """The tasks that bring runs to a worker, or news; and the wake-ups that they hear."""
+
+    def __init__(self, ended: Callable[[asyncio.Task[None]], None]) -> None:
+        self._ended = ended
+        self._tasks: list[asyncio.Task[None]] = []
+        self._wakeups: Wakeups | None = None
+
+    async def listen(self, store: Store) -> Wakeups:
+        """Begin to hear wake-ups."""
+        self._wakeups = await store.listen()
+        return self._wakeups
+
+    def start(self, name: str, work: Coroutine[None, None, None]) -> None:
+        """Begin with one of them."""
+        task = asyncio.create_task(work, name=f"windlass-{name}")
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    async def stop(self, other: asyncio.Task[None] | None = None) -> None:
+        """End them all, another task as well, and hear nothing more."""
+        tasks = self._tasks if other is None else [*self._tasks, other]
+        for task in tasks:
+            task.cancel()
+        try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            if self._wakeups is not None:
+                await self._wakeups.close()
 
 
 async def watch(

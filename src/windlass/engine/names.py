@@ -2,13 +2,45 @@
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from windlass.domain.run import WorkerInfo
-from windlass.errors import StoreError
+from windlass.domain.run import JobRow, WorkerInfo
+from windlass.errors import StoreError, StoreUnavailable
+from windlass.logs import steady_log
+from windlass.sources import Sources
 from windlass.store.interface import Store
 
+log = steady_log(__name__)
+
 _TAKEN_BACK = 1.0  # seconds; with a store that does not answer, the name runs out with its lease
+
+
+async def introduce(
+    store: Store,
+    sources: Sources,
+    info: WorkerInfo,
+    jobs: Sequence[JobRow],
+    *,
+    lease: float,
+    poll: float,
+    told: Callable[[], Awaitable[None]],
+) -> tuple[float, datetime]:
+    """Make a worker and its jobs known; wait for a store that is not there yet.
+
+    Returns when the registration was sent, by the monotonic clock, and the store's time. `told` is
+    called in between, when the store knows the jobs.
+    """
+    while True:
+        try:
+            # So that processes without this code can enqueue by name.
+            await store.arun(store.operations.sync_jobs(jobs))
+            await told()
+            sent = sources.clock.monotonic()
+            return sent, await register(store, info, lease)
+        except StoreUnavailable as error:
+            log.warning("waiting for the store", extra={"error": str(error)})
+            await asyncio.sleep(poll * (0.5 + sources.jitter()))
 
 
 async def register(store: Store, info: WorkerInfo, lease: float) -> datetime:

@@ -5,11 +5,16 @@ leases. It measures from the moment a renewal is *sent*: from then on the store 
 two thirds of the lease have passed without an answer, the worker starts nothing new
 (:attr:`Renewal.safe`), by its own monotonic clock, whatever the wall clocks say.
 
-A schema that has outgrown this program ends it: no later renewal would fare better.
+What the store says of itself (it is away, it has trouble) is waited out. Any other error ends the
+heartbeat and is told, so that the worker ends by it: a schema that has outgrown this program, or a
+bug, would be no better next time, and a worker without heartbeat is as good as dead. Where the
+worker's loop has closed there is nobody left to renew for.
 """
 
+import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from windlass.domain.run import RenewReply
 from windlass.engine.holdings import Holdings
@@ -33,9 +38,12 @@ class Renewal:
         worker: str,
         lease: float,
         every: float,
+        since: float,
         answered: Callable[[RenewReply], None],
-        outgrown: Callable[[SchemaMismatch], None],
+        failed: Callable[[Exception], None],
     ) -> None:
+        """`since` is when the registration was sent, by the monotonic clock; both functions are
+        called on the running loop."""
         self._store = store
         self._sources = sources
         self._holdings = holdings
@@ -43,10 +51,12 @@ class Renewal:
         self._lease = lease
         self._every = every
         self._answered = answered
-        self._outgrown = outgrown
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
         self._stopped = threading.Event()
         self._now = threading.Event()
-        self._good_until = sources.clock.monotonic() + lease * 2 / 3
+        self._good_until = since + lease * 2 / 3
         self._thread = threading.Thread(target=self._run, name="windlass-renewal", daemon=True)
 
     @property
@@ -67,11 +77,26 @@ class Renewal:
         self._stopped.set()
         self._now.set()
 
-    def join(self, timeout: float) -> None:
-        """Wait for a renewal on its way, at most so many seconds."""
-        self._thread.join(timeout)
+    async def ended(self, within: float) -> bool:
+        """Wait for a renewal on its way, at most so many seconds; false: it is not back."""
+        if not self._thread.is_alive():
+            return True
+        try:
+            async with asyncio.timeout(within):
+                await self._over.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def _run(self) -> None:
+        try:
+            self._keep_renewing()
+        except Exception as error:  # noqa: BLE001 - unheard, it would cost all leases
+            self._tell(partial(self._failed, error))
+        finally:
+            self._tell(self._over.set)
+
+    def _keep_renewing(self) -> None:
         wait = self._every
         while True:
             self._now.wait(wait)
@@ -90,15 +115,19 @@ class Renewal:
         except StoreUnavailable as error:
             log.warning("not renewed", extra={"worker": self._worker, "error": str(error)})
             return False
-        except SchemaMismatch as error:
-            self.stop()
-            self._outgrown(error)
-            return False
+        except SchemaMismatch:
+            raise
         except StoreError:
             log.exception("not renewed", extra={"worker": self._worker})
             return False
         if reply.alive:
             self._good_until = sent + self._lease * 2 / 3
         if not self._stopped.is_set():
-            self._answered(reply)
+            self._tell(partial(self._answered, reply))
         return True
+
+    def _tell(self, call: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:  # it has closed
+            self.stop()

@@ -10,8 +10,9 @@ One process, one event loop. Parts, each with a reason of its own:
 
 Stopping: nothing is claimed any more, runs that have not started are given back, running ones
 get `drain` seconds; then they are canceled and given back, recorded as interrupted and counted
-nowhere; the worker takes itself off the list. If the process is killed instead, its leases run
-out and another worker's reaper takes the runs.
+nowhere; the worker takes itself off the list. To be canceled is to be told to stop; to be canceled
+once more, that time is short. If the process is killed instead, its leases run out and another
+worker's reaper takes the runs.
 
 A worker whose lease has run out and was reaped is dead to the store. It drops all it held, tells
 the handlers, and goes on under a new name: a name stands for one unbroken series of leases.
@@ -22,15 +23,17 @@ back, and ends by that error; what it could not give back, a reaper takes.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.domain.job import JobSpec
 from windlass.domain.run import Claimed, Finish, Held, RenewReply, RunRef
 from windlass.engine.attempt import Runner
 from windlass.engine.children import Children, Isolation
-from windlass.engine.feeds import receive, watch
+from windlass.engine.ending import Ending
+from windlass.engine.feeds import Feeds, receive, watch
 from windlass.engine.holdings import Holdings
-from windlass.engine.names import register
+from windlass.engine.names import introduce
 from windlass.engine.options import WorkerOptions
 from windlass.engine.pump import Pump
 from windlass.engine.renewal import Renewal
@@ -41,11 +44,11 @@ from windlass.engine.seldom import Seldom
 from windlass.engine.sweeper import Sweeper
 from windlass.engine.threads import Threads
 from windlass.engine.unless import done_unless
-from windlass.errors import SchemaMismatch, StoreError, StoreUnavailable, UsageError
+from windlass.errors import SchemaMismatch, StoreError, UsageError
 from windlass.logs import steady_log
 from windlass.resources import OpenResources, belong, close_all
 from windlass.sources import Sources
-from windlass.store.interface import Store, Wakeups
+from windlass.store.interface import Store
 from windlass.transport.interface import Transport, encode_message
 from windlass.transport.store import StoreTransport
 
@@ -114,6 +117,7 @@ class Worker:
         )
         self._announce_jobs, self._isolation = announce, isolation
         self._renewal: Renewal | None = None
+        self._feeds = Feeds(self._ended)
         self.started = asyncio.Event()  # it is registered and its jobs are known to the store
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
@@ -152,27 +156,16 @@ class Worker:
             freed=self._freed,
             may_start=self._may_start,
         )
-        # A store that is not there may never come.
-        if not await done_unless(self._stopping, self._register()):
-            return
-        wakeups = await self._store.listen()
-        hints = watch(wakeups, self._looks(), self._poll_every, self._hunger)
-        feeds = [asyncio.create_task(hints, name="windlass-watch")]
-        if not self._transport.pulls:
-            feeds.append(asyncio.create_task(self._receive(), name="windlass-receive"))
-        telling = self._roster.keep_told(self._store, lambda: self.id, self._jobs_told)
-        feeds.append(asyncio.create_task(telling, name="windlass-roster"))
-        for feed in feeds:
-            feed.add_done_callback(self._ended)
-        if self._options.services:
-            self._sweeper.start(self._ended)
-            self._scheduler.start(self._ended)
-        self._announce()
-        self.started.set()
         try:
-            await self._stopping.wait()
+            # A store that is not there may never come.
+            if await done_unless(self._stopping, self._register()):
+                await self._serve()
         finally:
-            await self._shut_down(feeds, wakeups)
+            if self._renewal is not None:
+                try:
+                    await self._shut_down()
+                finally:  # even where nothing can be awaited any more
+                    self._renewal.stop()
         if self._failure is not None:
             raise self._failure
 
@@ -187,7 +180,8 @@ class Worker:
         What runs finishes as it began. Runs of a job that is gone stay in their queue.
         """
         if hasattr(self, "_loop"):
-            self._call_soon(lambda: self._adopt(jobs))
+            with contextlib.suppress(RuntimeError):  # it has closed: there is nothing to run
+                self._loop.call_soon_threadsafe(self._adopt, jobs)
         else:
             self._roster.replace(jobs)
 
@@ -214,18 +208,16 @@ class Worker:
         """Make ourselves known under a new name; wait for a store that is not there yet."""
         info = self._roster.introduce(self._sources)
         name = info.id
-        operations = self._store.operations
-        rows = self._roster.rows()
-        while True:
-            try:
-                # So that processes without this code can enqueue by name.
-                await self._store.arun(operations.sync_jobs(rows))
-                await self._jobs_told()
-                self._sweeper.hear(await register(self._store, info, self._options.lease))
-                break
-            except StoreUnavailable as error:
-                log.warning("waiting for the store", extra={"error": str(error)})
-                await asyncio.sleep(self._options.poll * (0.5 + self._sources.jitter()))
+        sent, now = await introduce(
+            self._store,
+            self._sources,
+            info,
+            self._roster.rows(),
+            lease=self._options.lease,
+            poll=self._options.poll,
+            told=self._jobs_told,
+        )
+        self._sweeper.hear(now)
         self._runner.worker = self._pump.worker = name
         self._renewal = Renewal(
             self._store,
@@ -234,11 +226,27 @@ class Worker:
             worker=name,
             lease=self._options.lease,
             every=self._options.renew,
-            answered=lambda reply: self._call_soon(lambda: self._renewed(name, reply)),
-            outgrown=lambda error: self._call_soon(lambda: self._fail(error)),
+            since=sent,
+            answered=lambda reply: self._renewed(name, reply),
+            failed=self._fail,
         )
         self._renewal.start()
         self._hunger()
+
+    async def _serve(self) -> None:
+        """Take part, until told to stop."""
+        wakeups = await self._feeds.listen(self._store)
+        self._feeds.start("watch", watch(wakeups, self._looks(), self._poll_every, self._hunger))
+        if not self._transport.pulls:
+            self._feeds.start("receive", self._receive())
+        telling = self._roster.keep_told(self._store, lambda: self.id, self._jobs_told)
+        self._feeds.start("roster", telling)
+        if self._options.services:
+            self._sweeper.start(self._ended)
+            self._scheduler.start(self._ended)
+        self._announce()
+        self.started.set()
+        await self._stopping.wait()
 
     async def _jobs_told(self) -> None:
         if self._announce_jobs is not None:
@@ -256,29 +264,32 @@ class Worker:
         }
         log.info("worker started", extra=extra)
 
-    async def _shut_down(self, feeds: Sequence[asyncio.Task[None]], wakeups: Wakeups) -> None:
-        self._pump.claiming = False
+    async def _shut_down(self) -> None:
+        """End every part; canceled meanwhile, it waits for less and gives more up."""
+        self.stop()
         self._seats.announce_stop()  # before anything is awaited: a seat may become free
         log.info("worker stopping", extra={"worker": self.id, "running": self.busy})
-        for feed in feeds:
-            feed.cancel()
-        if self._rebirth is not None:
-            self._rebirth.cancel()
-            feeds = [*feeds, self._rebirth]
-        await asyncio.gather(*feeds, return_exceptions=True)
-        await self._sweeper.stop()
-        await self._scheduler.stop()
-        await wakeups.close()
-        await self._transport.close()
-        try:
-            async with asyncio.timeout(self._options.drain):
-                await self._all_ended()
-        except TimeoutError:
-            self._seats.give_up_all()
-        await self._last_words()
-        await close_all(self._resources)
-        await self._seats.close()
+        ending = Ending(self._fail)
+        await ending.step(self._feeds.stop(self._rebirth))
+        await ending.step(self._sweeper.stop())
+        await ending.step(self._scheduler.stop())
+        await ending.step(self._transport.close())
+        await ending.step(self._drain())
+        deadline = self._loop.time() + _LAST_WORDS
+        await ending.step(self._last_words(deadline))
+        await ending.step(self._silence(deadline))
+        await ending.step(close_all(self._resources))
+        await ending.step(self._seats.close())
         log.info("worker stopped", extra={"worker": self.id})
+        ending.over()
+
+    async def _drain(self) -> None:
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._options.drain):
+                    await self._all_ended()
+        finally:
+            self._seats.give_up_all()
 
     async def _all_ended(self) -> None:
         while self._holdings.all():
@@ -286,9 +297,8 @@ class Worker:
             await self._changed.wait()
         await self._pump.flushed()
 
-    async def _last_words(self) -> None:
+    async def _last_words(self, deadline: float) -> None:
         """Record what can be recorded; what cannot is left to the reaper."""
-        deadline = self._loop.time() + _LAST_WORDS
         try:
             async with asyncio.timeout_at(deadline):
                 await self._pump.flushed()
@@ -296,11 +306,12 @@ class Worker:
         except (TimeoutError, StoreError) as error:
             extra = {"worker": self.id, "error": str(error) or "no answer in time"}
             log.warning("leases left to run out", extra=extra)
+
+    async def _silence(self, deadline: float) -> None:
+        """Stop the heartbeat and wait for it: the store may be closed as soon as we are gone."""
         if self._renewal is not None:
             self._renewal.stop()
-            # The store may be closed as soon as we are gone.
-            left = max(0.1, deadline - self._loop.time())
-            await asyncio.to_thread(self._renewal.join, left)
+            await self._renewal.ended(max(0.1, deadline - self._loop.time()))
 
     def _adopt(self, jobs: Sequence[JobSpec]) -> None:
         self._roster.replace(jobs)
@@ -436,10 +447,3 @@ class Worker:
             await self._changed.wait()
 
         await receive(self._transport, self._room, change, self._pump.deliver)
-
-    def _call_soon(self, callback: Callable[[], None]) -> None:
-        """From another thread; a loop that has closed has nothing to hear any more."""
-        try:
-            self._loop.call_soon_threadsafe(callback)
-        except RuntimeError:
-            log.debug("loop closed")

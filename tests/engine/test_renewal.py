@@ -1,0 +1,98 @@
+"""The heartbeat: whatever ends it is heard, and it outlives nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.apps import PATIENCE, Bell, opened, within
+from windlass import Context, Windlass
+from windlass.domain.run import WorkerInfo
+from windlass.engine.holdings import Holdings
+from windlass.engine.renewal import Renewal
+from windlass.sources import Sources
+from windlass.store.interface import Call
+
+
+async def test_error_of_the_heartbeat_ends_the_worker_and_is_told(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silent, it would hold its runs until they are taken for crashed, and take no others."""
+    started, run_call = asyncio.Event(), app.store.run
+
+    def run(call: Call[Any]) -> Any:
+        if call.name == "renew":
+            raise ValueError("an answer that nobody understands")
+        return run_call(call)
+
+    @app.job
+    async def long(ctx: Context) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    found = await long.aenqueue()
+    worker = app.worker(drain="10ms", renew="10s")
+    task = asyncio.create_task(worker.run())
+    await within(started)
+    monkeypatch.setattr(app.store, "run", run)
+    assert worker._renewal is not None
+    worker._renewal.hurry()
+    with pytest.raises(ValueError, match="an answer that nobody understands"):
+        await asyncio.wait_for(task, PATIENCE)
+    monkeypatch.undo()
+    await found.arefresh()
+    assert (found.status, found.crash_count, found.failures) == ("queued", 0, 0)
+    assert await app.aworkers() == []
+
+
+def test_heartbeat_ends_with_the_loop_of_its_worker(tmp_path: Path) -> None:
+    """Nobody stopped it: a loop may be closed under whatever runs on it."""
+    app = Windlass(f"sqlite:///{tmp_path}/windlass.db")
+    app.migrate()
+    info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=(), seats=1)
+    app.store.run(app.store.operations.register(info, 30.0))
+
+    async def begin() -> Renewal:
+        renewal = Renewal(
+            app.store, Sources.system(), Holdings(), worker="w", lease=30.0, every=3600.0,
+            since=0.0, answered=lambda _: None, failed=lambda _: None,
+        )  # fmt: skip
+        renewal.start()
+        return renewal
+
+    renewal = asyncio.run(begin())
+    renewal.hurry()
+    renewal._thread.join(PATIENCE)
+    assert not renewal._thread.is_alive()
+    app.close()
+
+
+async def test_first_lease_counts_from_when_the_registration_was_sent(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From then on the store may count; its answer may be long on its way."""
+    sources = Sources.manual()
+    async with opened(url, sources=sources, lease="90s", renew="30s", sweep="10s") as app:
+        arun = app.store.arun
+
+        async def slow(call: Call[Any]) -> Any:
+            reply = await arun(call)
+            if call.name == "register":
+                sources.clock.advance(60.0)
+            return reply
+
+        @app.job
+        async def never() -> None: ...
+
+        monkeypatch.setattr(app.store, "arun", slow)
+        monkeypatch.setattr(app.store, "listen", Bell().listen)
+        worker = app.worker(services=False)
+        task = asyncio.create_task(worker.run())
+        await within(worker.started)
+        assert worker._renewal is not None
+        assert not worker._renewal.safe
+        worker.stop()
+        await asyncio.wait_for(task, PATIENCE)
