@@ -22,7 +22,7 @@ CHECKED: Mapping[tuple[str, str], set[str]] = {
     ("runs", "status"): {status.value for status in FINISHED},
     ("runs", "failure"): {failure.value for failure in Failure},
     ("timers", "why"): {"delay", "backoff", "snooze"},
-    ("leases", "intent"): {intent.value for intent in Intent},
+    ("leases", "intent"): {intent.value for intent in Intent} - {Intent.OTHER.value},
     ("attempts", "outcome"): {outcome.value for outcome in AttemptOutcome},
     ("failures", "status"): {Status.FAILED.value, Status.CANCELED.value},
     ("schedules", "overlap"): {overlap.value for overlap in Overlap},

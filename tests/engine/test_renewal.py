@@ -6,11 +6,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import apsw
+import psycopg
 import pytest
 
-from tests.fixtures.apps import PATIENCE, Bell, opened, within
-from windlass import Context, Windlass
-from windlass.domain.run import WorkerInfo
+from tests.fixtures.apps import PATIENCE, Bell, opened, within, working
+from windlass import Context, Retry, Windlass
+from windlass.domain.run import RenewReply, WorkerInfo
+from windlass.domain.states import Intent
 from windlass.engine.holdings import Holdings
 from windlass.engine.renewal import Renewal
 from windlass.sources import Sources
@@ -96,3 +99,50 @@ async def test_first_lease_counts_from_when_the_registration_was_sent(
         assert not worker._renewal.safe
         worker.stop()
         await asyncio.wait_for(task, PATIENCE)
+
+
+def wish(url: str, intent: str) -> None:
+    """What a newer program may want of all that runs now."""
+    if url.startswith("sqlite"):
+        connection = apsw.Connection(url.removeprefix("sqlite:///"))
+        connection.set_busy_timeout(10_000)
+        connection.execute("pragma ignore_check_constraints = on")
+        connection.execute("update leases set intent = ?", (intent,))
+        connection.close()
+        return
+    with psycopg.connect(url) as server:
+        server.execute("alter table windlass.leases drop constraint leases_intent_check")
+        server.execute("update windlass.leases set intent = %s", (intent,))
+
+
+async def test_intent_of_a_newer_program_is_left_alone(app: Windlass, url: str) -> None:
+    started, go = asyncio.Semaphore(0), asyncio.Event()
+
+    @app.job(max_attempts=2, retry=Retry.fixed(0))
+    async def work(ctx: Context) -> int:
+        started.release()
+        await go.wait()
+        if ctx.attempt == 1:
+            raise ValueError("again")
+        return ctx.attempt
+
+    run = await work.aenqueue()
+    async with working(app) as worker:
+        await asyncio.wait_for(started.acquire(), PATIENCE)
+        wish(url, "pause")
+        heard = asyncio.Event()
+        renewal: Any = worker._renewal
+        answered = renewal._answered
+
+        def hear(reply: RenewReply) -> None:
+            answered(reply)
+            if reply.orders:
+                assert [order.intent for order in reply.orders] == [Intent.OTHER]
+                heard.set()
+
+        renewal._answered = hear
+        await within(heard)
+        await run.arefresh()
+        assert (run.status, run.cancel_requested) == ("running", False)
+        go.set()
+        assert await app.aresult(run.id, timeout=PATIENCE) == 2

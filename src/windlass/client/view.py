@@ -7,7 +7,7 @@ from typing import Any
 from windlass import codec
 from windlass.domain.outcome import ErrorInfo
 from windlass.domain.run import Attempt, RunRecord, RunRef
-from windlass.domain.states import Failure, Status
+from windlass.domain.states import Failure, Intent, Status
 
 
 class RunView:
@@ -106,7 +106,7 @@ class RunView:
     @property
     def cancel_requested(self) -> bool:
         """Whether it runs and was asked to end."""
-        return self._record.intent is not None
+        return self._record.intent is Intent.CANCEL
 
     @property
     def progress(self) -> float | None:

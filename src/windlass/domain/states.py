@@ -58,6 +58,11 @@ class Intent(StrEnum):
     """What an operator wants of a running run."""
 
     CANCEL = "cancel"
+    OTHER = "other"  # never stored: read where a newer program stored one that we do not know
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Intent | None":
+        return cls.OTHER if isinstance(value, str) else None
 
 
 class Verb(StrEnum):

@@ -22,6 +22,7 @@ from windlass.domain.blame import is_suspect
 from windlass.domain.job import Executor, JobSpec
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, Finish, Held, Ordered
+from windlass.domain.states import Intent
 from windlass.engine.attempt import Runner, canceled, give_back, release, timeout_of
 from windlass.engine.children import Children
 from windlass.engine.deadlines import Deadlines
@@ -185,7 +186,9 @@ class Seats:
                 self._conclude(holding, release(holding))
 
     def order(self, order: Ordered) -> None:
-        """An operator wants a run to end."""
+        """An operator wants something of a run; its end is all that we know to give."""
+        if order.intent is not Intent.CANCEL:
+            return
         holding = self._holdings.find(order.tenant, order.id, order.token)
         if holding is None or holding.stop is not None or holding.concluded:
             return

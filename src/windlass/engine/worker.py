@@ -119,8 +119,7 @@ class Worker:
         self._renewal: Renewal | None = None
         self._feeds = Feeds(self._ended)
         self.started = asyncio.Event()  # it is registered and its jobs are known to the store
-        self._stopping = asyncio.Event()
-        self._changed = asyncio.Event()
+        self._stopping, self._changed = asyncio.Event(), asyncio.Event()
         self._rebirth: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self.ended = 0  # attempts whose end the store has answered
