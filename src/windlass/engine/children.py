@@ -64,7 +64,7 @@ class Children:
         self._all: set[Child] = set()
         self._idle: list[Child] = []
         self._leaving: set[asyncio.Task[None]] = set()
-        self._unfit: set[str] = set()  # jobs that were not to be found in a child
+        self._unfit: dict[str, JobSpec] = {}  # jobs that were not to be found in a child
         self._origins: dict[str, tuple[JobSpec, Origin]] = {}  # looking one up takes a while
 
     def can_run(self, spec: JobSpec) -> bool:
@@ -73,7 +73,8 @@ class Children:
             self._origin(spec)
         except UsageError:
             return False
-        return spec.name not in self._unfit
+        # As it is defined now: another version of a job file may be found again.
+        return self._unfit.get(spec.name) is not spec
 
     async def run(self, holding: Holding, began: Callable[[], None]) -> Finish | None:
         """Run an attempt to its end; `began` is called when its handler is."""
@@ -159,7 +160,7 @@ class Children:
         if holding.spec.executor is Executor.PROCESS:
             why = f"not found in a fresh process: {end.error.type}: {end.error.message}"
             return self._runner.conclude_error(holding, UsageError(why))
-        self._unfit.add(holding.spec.name)
+        self._unfit[holding.spec.name] = holding.spec
         return release(holding)
 
     def _origin(self, spec: JobSpec) -> Origin:

@@ -64,15 +64,17 @@ class Program:
         self._resources: dict[int, OpenResources] = {}
         self._holding: Holding | None = None
         self._task: asyncio.Task[Finish | None] | None = None
-        self._busy = False
+        self._given = self._ended = 0  # attempts, as counted by who gets and who ends them
 
     def run(self) -> None:
         """Work until there is nobody to work for."""
         for target in (self._loop.run_forever, self._listen):
             threading.Thread(target=target, daemon=True).start()
         while (attempt := self._attempts.get()) is not None:
-            self._channel.send(self._end(attempt))
-            self._busy = False
+            end = self._end(attempt)
+            # Before the worker hears of it: after that it may give the next one, or go.
+            self._ended += 1
+            self._channel.send(end)
         for resources in self._resources.values():
             asyncio.run_coroutine_threadsafe(close_all(resources), self._loop).result()
 
@@ -80,7 +82,7 @@ class Program:
         while True:
             match self._channel.receive():
                 case Attempt() as attempt:
-                    self._busy = True
+                    self._given += 1
                     self._attempts.put(attempt)
                 case Tell() as tell:
                     self._told(tell)
@@ -88,7 +90,7 @@ class Program:
                     self._questions.answers.put(answer)
                 case _:
                     break
-        if self._busy:
+        if self._ended < self._given:
             os._exit(1)
         self._attempts.put(None)
 
