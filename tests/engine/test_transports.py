@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, QUICK, working
+from tests.fixtures.apps import PATIENCE, QUICK, at_rest, within, working
 from windlass import AttemptOutcome, Context, Retry, Snooze, Status, Windlass
 from windlass.domain.run import Claimed, Want, WorkerInfo
 from windlass.transport.interface import Transport, encode_message
@@ -111,6 +111,32 @@ async def test_more_runs_than_seats_all_get_theirs(app: Windlass) -> None:
         await ended(app, [run.id for run in runs])
 
     assert 1 <= most <= 4
+
+
+async def test_a_worker_takes_no_more_messages_than_it_has_seats(url: str) -> None:
+    transport = MemoryTransport()
+    app = Windlass(url, transport=transport, **SETTINGS)
+    full, go = asyncio.Event(), asyncio.Event()
+    running = 0
+
+    @app.job
+    async def wait() -> None:
+        nonlocal running
+        running += 1
+        if running == 2:
+            full.set()
+        await go.wait()
+
+    runs = await app.aenqueue_many([wait.request() for _ in range(50)])
+    async with working(app, concurrency=2, resend_after=PATIENCE) as worker:
+        await within(full)
+        await at_rest(worker)
+        assert len(transport._messages) == 48
+        assert worker.busy == 2
+        go.set()
+        await ended(app, [run.id for run in runs])
+        assert worker._pump.brought == 0
+    await app.aclose()
 
 
 async def test_runs_that_come_round_again_are_published_again(app: Windlass) -> None:

@@ -100,6 +100,7 @@ class Pump:
         self._ends: deque[Finish] = deque()
         self._troubled = Troubled()
         self._delivered: deque[tuple[RunRef, ...]] = deque()
+        self.brought = 0  # runs that a transport brought, and whose claim was not answered yet
         self._trips: set[asyncio.Task[None]] = set()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -127,6 +128,7 @@ class Pump:
     def deliver(self, runs: tuple[RunRef, ...]) -> None:
         """Claim the runs that a transport brought."""
         self._delivered.append(runs)
+        self.brought += len(runs)
         self.nudge()
 
     @property
@@ -234,6 +236,8 @@ class Pump:
             if trip.lane is not None and trip.want is not None:
                 trip.lane.asked -= trip.want.limit
             if trip.want is not None:
+                if trip.lane is None:
+                    self.brought -= trip.want.limit
                 self._holdings.settle(trip.claim_no)
 
     def _read(self, trip: Trip, reply: CycleReply) -> None:

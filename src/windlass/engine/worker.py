@@ -438,7 +438,8 @@ class Worker:
         if not self._may_claim():
             return 0
         now = self._loop.time()
-        return sum(lane.room(now) for lane in self._lanes.values())
+        room = sum(lane.room(now) for lane in self._lanes.values())
+        return max(0, room - self._pump.brought)
 
     async def _receive(self) -> None:
         async def change() -> None:
