@@ -11,11 +11,20 @@ from typing import Any
 import pytest
 
 from tests.fixtures.apps import PATIENCE, holds, take_ahead, told_of_work, within, working
-from windlass import AttemptOutcome, Context, Status, SyncContext, Windlass, Worker
+from windlass import (
+    AttemptOutcome,
+    Context,
+    Status,
+    StoreUnavailable,
+    SyncContext,
+    Windlass,
+    Worker,
+)
 from windlass.domain.run import Ordered
 from windlass.domain.states import Intent
 from windlass.engine.deadlines import Deadlines
 from windlass.engine.holdings import Holding
+from windlass.store.interface import Call
 
 
 class Bench:
@@ -228,6 +237,29 @@ async def test_listener_that_raises_costs_no_end(app: Windlass, deaf: Deaf) -> N
         await holds(worker, 0)
         assert [lane.running for lane in worker._lanes.values()] == [0] * 3
     assert deaf.heard >= len(runs) + 2
+
+
+async def test_listener_that_raises_costs_no_trip(
+    app: Windlass, deaf: Deaf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor the worker: what is said of a store that is away is not worth more than the store."""
+    away, arun = 3, app.store.arun
+
+    async def unsteady(call: Call[Any]) -> Any:
+        nonlocal away
+        if call.name == "cycle" and away:
+            away -= 1
+            raise StoreUnavailable("gone fishing")
+        return await arun(call)
+
+    @app.job
+    async def tame() -> str:
+        return "fine"
+
+    monkeypatch.setattr(app.store, "arun", unsteady)
+    async with working(app):
+        assert await app.aresult((await tame.aenqueue()).id, timeout=PATIENCE) == "fine"
+    assert away == 0
 
 
 async def test_deadlines_outlive_one_that_raises(caplog: pytest.LogCaptureFixture) -> None:

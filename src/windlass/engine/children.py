@@ -33,9 +33,10 @@ from windlass.engine.memory import MEGABYTE
 from windlass.engine.options import WorkerOptions
 from windlass.engine.wire import Answer, Ask, Attempt, Done, Lacking, Setup, Tell
 from windlass.errors import ProcessDied, UsageError, WindlassError
+from windlass.logs import steady_log
 from windlass.store.interface import Store
 
-log = logging.getLogger(__name__)
+log = steady_log(__name__)
 
 _IDLE = 60.0  # seconds for which a child without work is kept
 _FAREWELL = 2.0  # seconds for what a child closes at its end

@@ -9,7 +9,6 @@ it: a web server should not go down because its guest did.
 """
 
 import asyncio
-import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,8 +18,9 @@ from typing import Self
 
 from windlass.engine.worker import Worker
 from windlass.errors import UsageError
+from windlass.logs import steady_log
 
-log = logging.getLogger(__name__)
+log = steady_log(__name__)
 
 Close = Callable[[], Awaitable[None]]
 

@@ -24,7 +24,6 @@ What happens when it dies here:
 
 import asyncio
 import contextvars
-import logging
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -44,10 +43,11 @@ from windlass.errors import (
     UsageError,
     WindlassError,
 )
+from windlass.logs import steady_log
 from windlass.sources import Sources
 from windlass.store.interface import Store
 
-log = logging.getLogger(__name__)
+log = steady_log(__name__)
 
 _MOST_TRIPS = 2
 _WORTH_OVERLAPPING = 200
