@@ -30,7 +30,7 @@ class Holding:
 
     claimed: Claimed
     spec: JobSpec
-    started: float = 0.0  # monotonic
+    started: float | None = None  # when it got its seat, by the loop's clock
     stop: Stop | None = None
     reason: str | None = None
     stopping: bool = False
@@ -46,7 +46,7 @@ class Holding:
 
     @property
     def canceled(self) -> bool:
-        """Whether the handler should end."""
+        """Whether the handler should end, for whatever reason: what it sees as `ctx.canceled`."""
         return self.stop is not None
 
     @property

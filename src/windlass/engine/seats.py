@@ -118,7 +118,7 @@ class Seats:
 
     def watch(self, holdings: Sequence[Holding], looks: int = _LOOKS) -> None:
         """Give back those that find no seat: soon if none becomes free at all, else in a second."""
-        if not all(holding.started for holding in holdings):
+        if any(holding.started is None for holding in holdings):
             ends = {lane: lane.ends for lane in self._lanes.values()}
             due = self._loop.time() + _LOOK_AFTER
             self._loop.call_at(due, self._look, holdings, ends, due, looks)
@@ -126,7 +126,7 @@ class Seats:
     def _look(
         self, holdings: Sequence[Holding], ends: Mapping[Lane, int], due: float, looks: int
     ) -> None:
-        late = [h for h in holdings if not h.started and not h.concluded]
+        late = [h for h in holdings if h.started is None and not h.concluded]
         lanes = {self._lanes[holding.spec.executor] for holding in late}
         stood_still = self._loop.time() - due > _LOOK_AFTER / 2  # the process, not the handlers
         if looks and (stood_still or any(lane.ends != ends[lane] for lane in lanes)):
@@ -155,19 +155,20 @@ class Seats:
 
     def _wait_no_longer(self, holding: Holding) -> None:
         self._start_alone(holding)
-        if not holding.started and not holding.concluded:  # our own lease is in doubt
+        if holding.started is None and not holding.concluded:  # our own lease is in doubt
             self._loop.call_later(_LOOK_AFTER, self._wait_no_longer, holding)
 
     def _start_alone(self, holding: Holding) -> None:
-        if not holding.started and not holding.concluded and self._may_start():
+        if holding.started is None and not holding.concluded and self._may_start():
             lane = self._lanes[holding.spec.executor]
             lane.running += 1
             self._start(lane, holding)
 
     def announce_stop(self) -> None:
         """Tell the handlers that the worker goes; give back what has not started."""
-        if self.alone is not None and not self.alone.started and not self.alone.concluded:
-            self._conclude(self.alone, release(self.alone))
+        alone = self.alone
+        if alone is not None and alone.started is None and not alone.concluded:
+            self._conclude(alone, release(alone))
         for lane in self._lanes.values():
             while lane.waiting:
                 holding = lane.waiting.popleft()
@@ -193,7 +194,7 @@ class Seats:
         if holding is None or holding.stop is not None or holding.concluded:
             return
         self._interrupt(holding, Stop.CANCEL, order.reason)
-        if holding.started:
+        if holding.started is not None:
             self._insist(holding)
         else:
             self._conclude(holding, canceled(holding, order.reason))
@@ -338,8 +339,9 @@ class Seats:
             level = logging.WARNING
         if not run_logger.isEnabledFor(level):
             return
-        took = (self._loop.time() - holding.started) * 1000 if holding.started else 0.0
-        extra: dict[str, object] = {"duration_ms": round(took, 1)}
+        now = self._loop.time()
+        took = 0.0 if holding.started is None else now - holding.started
+        extra: dict[str, object] = {"duration_ms": round(took * 1000, 1)}
         if finish.error is not None:
             extra["error"] = f"{finish.error.type}: {finish.error.message}"
         if finish.delay is not None:
