@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 TABLES = (
     "jobs", "runs", "timers", "ready", "leases", "workers", "attempts", "events", "failures",
     "run_keys", "run_tags", "progress", "artifacts", "schedules", "schedule_slots",
-    "schedule_live",
+    "schedule_live", "schedule_gone",
 )  # fmt: skip
 
 
@@ -172,6 +172,7 @@ class PostgresTables:
         "schedules": "select * from windlass.schedules",
         "schedule_slots": "select * from windlass.schedule_slots",
         "schedule_live": "select * from windlass.schedule_live",
+        "schedule_gone": "select * from windlass.schedule_gone",
     }
     EMPTY: ClassVar = (
         "delete from windlass.jobs; delete from windlass.runs; delete from windlass.timers;"
@@ -180,13 +181,13 @@ class PostgresTables:
         "delete from windlass.failures; delete from windlass.run_keys;"
         "delete from windlass.run_tags; delete from windlass.progress;"
         "delete from windlass.schedules; delete from windlass.schedule_slots;"
-        "delete from windlass.schedule_live"
+        "delete from windlass.schedule_live; delete from windlass.schedule_gone"
     )
     TRUNCATE: ClassVar = (
         "truncate windlass.jobs, windlass.runs, windlass.timers, windlass.ready, windlass.leases,"
         "windlass.workers, windlass.attempts, windlass.events, windlass.failures,"
         "windlass.run_keys, windlass.run_tags, windlass.progress, windlass.schedules,"
-        "windlass.schedule_slots, windlass.schedule_live"
+        "windlass.schedule_slots, windlass.schedule_live, windlass.schedule_gone"
     )
 
     def __init__(self, url: str) -> None:
@@ -260,6 +261,7 @@ class SqliteTables:
         "schedules": "select * from schedules",
         "schedule_slots": "select * from schedule_slots",
         "schedule_live": "select * from schedule_live",
+        "schedule_gone": "select * from schedule_gone",
     }
     EMPTY: ClassVar = (
         "begin immediate;"
@@ -267,6 +269,7 @@ class SqliteTables:
         "delete from leases; delete from workers; delete from attempts; delete from events;"
         "delete from failures; delete from run_keys; delete from run_tags; delete from progress;"
         "delete from schedules; delete from schedule_slots; delete from schedule_live;"
+        "delete from schedule_gone;"
         "commit"
     )
     IDS: ClassVar = frozenset({"id", "run", "subject", "schedule"})

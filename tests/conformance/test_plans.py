@@ -241,6 +241,9 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
                   "schedule_slots_pkey", 50),
         "schedule by key": (session.schedules.get(ScheduleRef(key=f"{PART}-7")),
                             "schedules_by_key", 5),
+        "delete schedule": (session.schedules.delete(ScheduleRef(key=f"{PART}-{PART + 2}"), 3),
+                            "schedule_slots_pkey", 50),
+        "forget slots": (session.schedules.forget_slots(3), "schedule_slots_pkey", 50),
         "give back": (ops.renew("w2", 30.0, [Held("default", one.id, 1)], 9),
                       "leases_by_worker", 999),
         "reap": (_sweep(ops, reap=True), "leases_by_worker", 999),
@@ -313,7 +316,7 @@ def test_postgres_reads_no_large_table_through(session: Session, analysed: bool)
 # Counting what waits, and looking for messages that were lost, is reading a queue through.
 # So is an operator's look for what should have ended.
 READS_ALL = frozenset({"backlog", "unpublished", "overdue"})
-SMALL = frozenset({"workers", "jobs", "sqlite_schema", "schema_version"})
+SMALL = frozenset({"workers", "jobs", "sqlite_schema", "schema_version", "schedule_gone"})
 # Names of lists and of what was found so far, within the statements.
 LISTS = frozenset({"json_each", "i", "found", "holder", "h", "w", "owner", "first", "oldest"})
 # A page; a few rows; what operators ask for.

@@ -23,6 +23,8 @@ from windlass.domain.timetable import (
     ScheduleRow,
 )
 from windlass.errors import BadArguments
+from windlass.schedules.deleting import delete_wholly
+from windlass.store.flow import run_flow
 from windlass.store.interface import ScheduleOperations
 
 CREATED, CHANGED = EventType.SCHEDULE_CREATED, EventType.SCHEDULE_CHANGED
@@ -56,7 +58,8 @@ def test_every_operation_works(desk: Desk) -> None:
     assert len(call(ops.release_waiting(10)).fired) == 1
     assert len(call(ops.slots(row.ref, None, 10))) == 2
     assert call(ops.set_enabled(row.ref, False)) is not None
-    assert call(ops.delete(row.ref))
+    assert call(ops.delete(row.ref, limit=1))
+    assert call(ops.forget_slots(10)) is False
 
     assert asked == {name for name in vars(ScheduleOperations) if not name.startswith("_")}
 
@@ -297,6 +300,67 @@ def test_an_id_that_was_deleted_can_be_used_again(desk: Desk) -> None:
     assert (again.what, again.row.version, again.row.fired) == (PutOutcome.CREATED, 1, 0)
     assert desk.trail(again.row) == [CREATED, EventType.SCHEDULE_DELETED, CREATED]
     assert desk.outcomes(again.row) == ["fired"]
+
+
+def _deleted_in_part(desk: Desk, **fields: Any) -> ScheduleRow:
+    """A schedule that is deleted, while three of its five slots are not."""
+    row = desk.put(**fields)
+    desk.fire(row, 4, missed=(minute(-1),), missed_count=1)
+    assert desk.call(desk.ops.delete(row.ref, limit=2)) is True
+    return row
+
+
+@pytest.mark.both_faces
+def test_a_long_record_is_deleted_piece_by_piece(desk: Desk) -> None:
+    row, other = _deleted_in_part(desk), desk.put()
+    desk.fire(other, 2)
+
+    left = [len(desk.drive.rows("schedule_slots", schedule=row.id))]
+    while desk.call(desk.ops.forget_slots(2)):
+        left.append(len(desk.drive.rows("schedule_slots", schedule=row.id)))
+
+    assert left == [3, 1]
+    assert desk.call(desk.ops.get(row.ref)) is None
+    assert desk.outcomes(other) == ["fired"] * 2
+    assert desk.drive.rows("schedule_gone") == []
+    assert desk.call(desk.ops.forget_slots()) is False
+    assert violations(History.read(desk.drive.tables)) == []
+
+
+def test_a_schedule_that_is_deleted_has_no_slots_to_show(desk: Desk) -> None:
+    row = _deleted_in_part(desk)
+
+    assert desk.slots(row) == []
+    assert desk.call(desk.ops.delete(row.ref)) is False
+
+
+def test_what_waits_is_deleted_at_once(desk: Desk) -> None:
+    row = _deleted_in_part(desk, overlap=Overlap.QUEUE)
+
+    assert "waiting" not in [slot["outcome"] for slot in desk.drive.rows("schedule_slots")]
+    assert desk.due().waiting is False
+    assert desk.call(desk.ops.get(row.ref)) is None
+
+
+def test_an_id_that_is_used_again_has_no_slots_of_before(desk: Desk) -> None:
+    row = _deleted_in_part(desk)
+
+    (again,) = desk.store(desk.new(id=row.id))
+
+    assert desk.slots(again.row) == []
+    assert len(desk.fire(again.row, 4).fired) == 4
+    assert desk.call(desk.ops.forget_slots()) is False
+    assert desk.outcomes(again.row) == ["fired"] * 4
+
+
+def test_who_deletes_next_goes_on_with_what_another_has_left(desk: Desk) -> None:
+    left, row = _deleted_in_part(desk), desk.put()
+
+    run_flow(desk.drive.store, delete_wholly(desk.drive.store, row.ref))
+
+    assert desk.drive.rows("schedule_slots", schedule=left.id) == []
+    assert desk.drive.rows("schedule_gone") == []
+    assert desk.call(desk.ops.get(row.ref)) is None
 
 
 # -- reads ---------------------------------------------------------------------------------------

@@ -18,6 +18,9 @@ from windlass.errors import BadArguments
 MOST_WAITING = 100
 """How many slots of one schedule may wait for the end of an earlier run."""
 
+MOST_FORGOTTEN = 1_000
+"""How many slots of a schedule that is deleted go in one transaction."""
+
 
 class Overlap(StrEnum):
     """What happens at a slot while an earlier run of the schedule is live.

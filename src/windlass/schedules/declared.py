@@ -31,6 +31,7 @@ from windlass.domain.timetable import (
 from windlass.errors import BadOption, UsageError
 from windlass.files.definition import Plan
 from windlass.requester import Requester
+from windlass.schedules.deleting import delete_wholly
 from windlass.schedules.wanted import ScheduleTerms, Wanted
 from windlass.store.flow import Flow
 
@@ -123,7 +124,7 @@ class Declarations:
         """Delete the schedules that have left the code."""
         left = yield from self.left()
         for row in left:
-            yield self._app.store.schedules.delete(row.ref)
+            yield from delete_wholly(self._app.store, row.ref)
         return left
 
     def left(self) -> Flow[Sequence[ScheduleRow]]:
@@ -200,7 +201,7 @@ class Declarations:
             key = FILE + name
             row = stored.pop(key, None)
             if key not in declared and row is not None:
-                yield self._app.store.schedules.delete(row.ref)
+                yield from delete_wholly(self._app.store, row.ref)
                 report.removed.append(key)
             withdrawn.discard(name)
 

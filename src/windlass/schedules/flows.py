@@ -29,6 +29,7 @@ from windlass.domain.timetable import (
 )
 from windlass.errors import BadOption, ScheduleBusy, ScheduleNotFound
 from windlass.requester import Requester
+from windlass.schedules.deleting import delete_wholly
 from windlass.schedules.view import Schedule
 from windlass.schedules.wanted import ScheduleTerms, Wanted, changed_terms
 from windlass.store.flow import Flow
@@ -171,7 +172,7 @@ class Flows:
 
     def delete(self, name: str) -> Flow[None]:
         row = yield from self.find(name)
-        yield self._app.store.schedules.delete(row.ref)
+        yield from delete_wholly(self._app.store, row.ref)
 
     def slots(self, name: str, before: datetime | None, limit: int) -> Flow[Sequence[SlotRow]]:
         row = yield from self.find(name)

@@ -54,6 +54,7 @@ from windlass.domain.run import (
 )
 from windlass.domain.run import RunRef as RunRef
 from windlass.domain.timetable import (
+    MOST_FORGOTTEN,
     ComingReply,
     Decision,
     DueReply,
@@ -283,8 +284,14 @@ class ScheduleOperations(Protocol):
         """
         ...
 
-    def delete(self, ref: ScheduleRef) -> Call[bool]:
-        """Delete a schedule, its slots and what waits; its runs and events stay."""
+    def delete(self, ref: ScheduleRef, limit: int = MOST_FORGOTTEN) -> Call[bool]:
+        """Delete a schedule, what waits, and the record of its slots, at most ``limit`` of it: the
+        rest is for :meth:`forget_slots`. Its runs and events stay."""
+        ...
+
+    def forget_slots(self, limit: int = MOST_FORGOTTEN) -> Call[bool]:
+        """Delete so much of what is left of the slots of schedules that were deleted, whoever
+        deleted them; returns whether there may be more: call again."""
         ...
 
     def due(self, limit: int) -> Call[DueReply]:

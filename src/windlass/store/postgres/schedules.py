@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from windlass.domain.timetable import (
+    MOST_FORGOTTEN,
     MOST_WAITING,
     ComingReply,
     Decision,
@@ -85,9 +86,13 @@ class PostgresSchedules:
         parameters = (*_name(ref), enabled, next_slot, version)
         return self._call("enable_schedule", parameters, _row_or_none)
 
-    def delete(self, ref: ScheduleRef) -> Call[bool]:
+    def delete(self, ref: ScheduleRef, limit: int = MOST_FORGOTTEN) -> Call[bool]:
         """Delete a schedule."""
-        return self._call("delete_schedule", _name(ref), lambda rows: bool(rows[0][0]))
+        return self._call("delete_schedule", (*_name(ref), limit), lambda rows: bool(rows[0][0]))
+
+    def forget_slots(self, limit: int = MOST_FORGOTTEN) -> Call[bool]:
+        """Delete what is left of the slots of schedules that were deleted."""
+        return self._call("forget_slots", (limit,), lambda rows: bool(rows[0][0]))
 
     def due(self, limit: int) -> Call[DueReply]:
         """Schedules whose next slot has come."""
@@ -124,7 +129,7 @@ class PostgresSchedules:
         tenant, ident, key = _name(ref)
         return self._call(
             "list_slots",
-            (tenant, ident, tenant, key, before, min(limit, 1_000)),
+            (tenant, tenant, ident, tenant, key, before, min(limit, 1_000)),
             lambda rows: [_slot(text) for (text,) in rows],
         )
 

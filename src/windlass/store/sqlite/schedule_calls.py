@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from windlass.domain.timetable import (
+    MOST_FORGOTTEN,
     ComingReply,
     Decision,
     DueReply,
@@ -53,9 +54,20 @@ class SqliteSchedules:
             repeatable=True,
         )
 
-    def delete(self, ref: ScheduleRef) -> Call[bool]:
+    def delete(self, ref: ScheduleRef, limit: int = MOST_FORGOTTEN) -> Call[bool]:
         return SqliteCall(
-            "delete_schedule", Kind.WRITE, lambda tx: schedules.delete(tx, ref), repeatable=True
+            "delete_schedule",
+            Kind.WRITE,
+            lambda tx: schedules.delete(tx, ref, limit),
+            repeatable=True,
+        )
+
+    def forget_slots(self, limit: int = MOST_FORGOTTEN) -> Call[bool]:
+        return SqliteCall(
+            "forget_slots",
+            Kind.WRITE,
+            lambda tx: schedules.forget_slots(tx, limit),
+            repeatable=True,
         )
 
     def due(self, limit: int) -> Call[DueReply]:

@@ -24,7 +24,7 @@ from windlass.domain.timetable import (
     Stored,
     bad_id,
 )
-from windlass.store.sqlite.transaction import Transaction
+from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     PAST_LAST_ID,
     blob_or_none,
@@ -40,6 +40,7 @@ from windlass.store.sqlite.values import (
 
 MOST_LISTED = 1_000
 _EVER = 2**62
+_ALL = -1
 
 _options = msgspec.json.Decoder(ScheduleOptions).decode
 
@@ -116,16 +117,36 @@ def set_enabled(
     return get(tx, ref)
 
 
-def delete(tx: Transaction, ref: ScheduleRef) -> bool:
-    """Delete a schedule with its slots; return whether it was there."""
+def delete(tx: Transaction, ref: ScheduleRef, limit: int) -> bool:
+    """Delete a schedule with so many of its slots; return whether it was there."""
     kept = find(tx, ref)
     if kept is None:
         return False
     name = (kept.tenant, kept.id)
-    for statement in ("delete_slots", "delete_all_live", "delete_schedule"):
+    tx.execute("delete_waiting", name)
+    if _drop_slots(tx, name, limit):
+        tx.execute("add_gone", name)
+    for statement in ("delete_all_live", "delete_schedule"):
         tx.execute(statement, name)
     tell(tx, name, kept.seq + 1, EventType.SCHEDULE_DELETED)
     return True
+
+
+def forget_slots(tx: Transaction, limit: int) -> bool:
+    """Go on with the slots of a schedule that was deleted; return whether there may be more."""
+    name = tx.fetch_one("first_gone")
+    if name is None:
+        return False
+    if _drop_slots(tx, name, limit):
+        return True
+    tx.execute("delete_gone", name)
+    return tx.fetch_one("first_gone") is not None
+
+
+def _drop_slots(tx: Transaction, name: Row, limit: int) -> bool:
+    """Delete the oldest slots of a schedule; return whether any are left."""
+    tx.execute("delete_slots", (*name, limit))
+    return tx.fetch_one("any_slot", name) is not None
 
 
 def due(tx: Transaction, limit: int) -> DueReply:
@@ -218,6 +239,10 @@ def _insert(tx: Transaction, new: NewSchedule, blob: bytes) -> None:
          to_json(new.options), new.overlap, new.enabled, new.origin, next_slot, seq, tx.now),
     )  # fmt: skip
     tell(tx, (new.tenant, blob), seq, EventType.SCHEDULE_CREATED, {"job": new.job})
+    if tx.fetch_one("get_gone", (new.tenant, blob)):
+        # What is left of one that had this id and was deleted is not this one's.
+        _drop_slots(tx, (new.tenant, blob), _ALL)
+        tx.execute("delete_gone", (new.tenant, blob))
 
 
 def _update(tx: Transaction, kept: Kept, new: NewSchedule, *, changed: bool) -> None:

@@ -5,6 +5,8 @@ create or replace function windlass.put_schedule(
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
   v_now timestamptz;
@@ -41,6 +43,12 @@ begin
       on conflict do nothing
       returning * into stored;
       continue when not found;  -- somebody else was first: look again
+      -- What is left of one that had this id and was deleted is not this one's.
+      delete from windlass.schedule_gone g
+       where g.tenant = stored.tenant and g.schedule = stored.id;
+      if found then
+        perform windlass.drop_slots(stored.tenant, stored.id, null);
+      end if;
       what := 'created';
       insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
       values (stored.tenant, stored.id, stored.seq, 'schedule.created', stored.created_at, 0,

@@ -1,7 +1,8 @@
--- Delete a schedule with the record of its slots, and slots that wait; its runs and its events
--- stay. False: there is none.
-create or replace function windlass.delete_schedule(p_tenant text, p_id uuid, p_key text)
-returns boolean
+-- Delete a schedule, slots that wait, and the record of its slots: at most p_limit of it here, the
+-- rest by windlass.forget_slots. Its runs and its events stay. False: there is none.
+create or replace function windlass.delete_schedule(
+  p_tenant text, p_id uuid, p_key text, p_limit integer default 1000
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off
@@ -13,7 +14,12 @@ begin
   if v_row.id is null then
     return false;
   end if;
-  delete from windlass.schedule_slots k where k.tenant = v_row.tenant and k.schedule = v_row.id;
+  delete from windlass.schedule_slots k
+   where k.tenant = v_row.tenant and k.schedule = v_row.id and k.outcome = 'waiting';
+  if windlass.drop_slots(v_row.tenant, v_row.id, p_limit) then
+    insert into windlass.schedule_gone (tenant, schedule) values (v_row.tenant, v_row.id)
+    on conflict do nothing;
+  end if;
   delete from windlass.schedule_live l where l.tenant = v_row.tenant and l.schedule = v_row.id;
   delete from windlass.schedules s where s.tenant = v_row.tenant and s.id = v_row.id;
   insert into windlass.events (tenant, subject, seq, type, at, attempt)

@@ -22,7 +22,10 @@ select row_to_json(s)::text
 select windlass.enable_schedule(%s, %s::uuid, %s, %s, %s::timestamptz, %s::bigint)::text
 
 -- name: delete_schedule
-select windlass.delete_schedule(%s, %s::uuid, %s)
+select windlass.delete_schedule(%s, %s::uuid, %s, %s)
+
+-- name: forget_slots
+select windlass.forget_slots(%s)
 
 -- name: due_schedules
 select windlass.due_schedules(%s)::text
@@ -43,7 +46,10 @@ select windlass.release_waiting(%s)::text
 select row_to_json(k)::text
   from (select k.slot, k.outcome, k.at, k.run from windlass.schedule_slots k
          where k.tenant = %s
-           and k.schedule = coalesce(%s::uuid, (select s.id from windlass.schedules s
-                                                 where s.tenant = %s and s.key = %s))
+           and k.schedule = (select s.id from windlass.schedules s
+                              where s.tenant = %s
+                                and s.id = coalesce(%s::uuid, (select n.id
+                                                                 from windlass.schedules n
+                                                                where n.tenant = %s and n.key = %s)))
            and k.slot < coalesce(%s::timestamptz, 'infinity')
          order by k.slot desc limit %s) k

@@ -42,8 +42,30 @@ update schedules
 -- name: delete_schedule
 delete from schedules where tenant = :tenant and id = :id
 
+-- name: delete_waiting
+delete from schedule_slots where tenant = :tenant and schedule = :id and outcome = 'waiting'
+
 -- name: delete_slots
-delete from schedule_slots where tenant = :tenant and schedule = :id
+-- The oldest so many; -1: all.
+delete from schedule_slots
+ where tenant = :tenant and schedule = :id
+   and slot in (select slot from schedule_slots
+                 where tenant = :tenant and schedule = :id order by slot limit :limit)
+
+-- name: any_slot
+select 1 from schedule_slots where tenant = :tenant and schedule = :id limit 1
+
+-- name: add_gone
+insert into schedule_gone (tenant, schedule) values (:tenant, :id) on conflict do nothing
+
+-- name: first_gone
+select tenant, schedule from schedule_gone order by tenant, schedule limit 1
+
+-- name: get_gone
+select 1 from schedule_gone where tenant = :tenant and schedule = :id
+
+-- name: delete_gone
+delete from schedule_gone where tenant = :tenant and schedule = :id
 
 -- name: delete_all_live
 delete from schedule_live where tenant = :tenant and schedule = :id

@@ -1,0 +1,16 @@
+"""The end of a schedule, in transactions of a bounded size."""
+
+from windlass.domain.timetable import ScheduleRef
+from windlass.store.flow import Flow
+from windlass.store.interface import Store
+
+
+def delete_wholly(store: Store, ref: ScheduleRef) -> Flow[None]:
+    """Delete a schedule, and then what is left of its slots.
+
+    Once a second for a year is 31 million slots. Whoever is interrupted leaves the rest to the
+    next who deletes one.
+    """
+    yield store.schedules.delete(ref)
+    while (yield store.schedules.forget_slots()):
+        pass
