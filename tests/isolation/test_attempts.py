@@ -287,3 +287,22 @@ def use(ctx: SyncContext) -> bool:
             run = await jobs.use.aenqueue()
             assert await jobs.app.aresult(run.id, timeout=PATIENCE) is True
     assert said() == ["open", "closed"]
+
+
+@one_store
+async def test_error_that_asks_for_no_possible_delay_is_no_crash(load: Load) -> None:
+    jobs = load("""
+from windlass import RetryAfter
+
+class Odd(RetryAfter):
+    def __init__(self): ...
+
+@app.job(executor="process", max_attempts=2, retry=Retry.fixed(0))
+def odd():
+    raise Odd
+""")
+    async with working(jobs.app):
+        run = await jobs.odd.aenqueue()
+        await run.await_end(timeout=PATIENCE)
+    assert (run.status, run.failure) == ("failed", "exhausted")
+    assert (run.failures, run.crash_count) == (2, 0)
