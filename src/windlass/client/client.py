@@ -21,6 +21,7 @@ from windlass.domain.states import Failure, Status
 from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption, ResultTimeout, RunFailed, RunNotFound
 from windlass.sources import Sources
+from windlass.store.blocking import Blocking
 from windlass.store.interface import Call, Store
 from windlass.store.transactions import AsyncTransaction, Transaction
 from windlass.transport.interface import Transport, encode_message
@@ -177,11 +178,12 @@ class Client:
     def wait(self, run: str, *, timeout: Duration | None = None) -> Run:
         """Wait until a run has ended, whatever the outcome. Raises ResultTimeout."""
         patience = _Wait(run, timeout, self._sources)
-        while True:
-            found = self.get(run)
-            if found.status.finished:
-                return found
-            time.sleep(patience.pause())
+        with Blocking(self._sources.clock):
+            while True:
+                found = self.get(run)
+                if found.status.finished:
+                    return found
+                time.sleep(patience.pause())
 
     async def await_end(self, run: str, *, timeout: Duration | None = None) -> Run:
         """As `wait`."""

@@ -14,6 +14,7 @@ import psycopg
 from windlass.domain.run import NewRun
 from windlass.errors import StoreError, StoreUnavailable, UsageError
 from windlass.sources import Clock, Sources, SystemClock
+from windlass.store.blocking import Blocking
 from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
 from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
@@ -94,19 +95,8 @@ class PostgresStore:
 
     def run(self, call: Call[T]) -> T:
         """Run a call, blocking."""
-        patience = self._new_patience(call)
-        looked = False
-        while True:
-            try:
-                with self._sync.connection() as conn:
-                    self._check(conn, again=looked)
-                    return self._execute(conn, cast("Statement[T]", call))
-            except psycopg.Error as error:
-                if is_outgrown(error) and not looked:
-                    looked = True  # the check knows what to say of it
-                    continue
-                pause = patience.after(error)
-            time.sleep(pause)
+        with Blocking(self._sources.clock):
+            return self._run(call)
 
     async def arun(self, call: Call[T]) -> T:
         """Run a call on the loop."""
@@ -214,6 +204,21 @@ class PostgresStore:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _run(self, call: Call[T]) -> T:
+        patience = self._new_patience(call)
+        looked = False
+        while True:
+            try:
+                with self._sync.connection() as conn:
+                    self._check(conn, again=looked)
+                    return self._execute(conn, cast("Statement[T]", call))
+            except psycopg.Error as error:
+                if is_outgrown(error) and not looked:
+                    looked = True  # the check knows what to say of it
+                    continue
+                pause = patience.after(error)
+            time.sleep(pause)
 
     @contextmanager
     def _apart(self) -> Iterator[psycopg.Connection[Row]]:

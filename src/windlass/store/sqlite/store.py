@@ -20,6 +20,7 @@ from typing import Self, TypeVar
 from windlass.domain.run import NewRun
 from windlass.errors import StoreFull
 from windlass.sources import Sources
+from windlass.store.blocking import Blocking
 from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
 from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
@@ -113,17 +114,8 @@ class SqliteStore:
 
     def run(self, call: Call[T]) -> T:
         """Run a call on this thread."""
-        ours = _ours(call)
-        own = self._own()
-        if ours.kind is not Kind.WRITE:
-            return own.blocking.read(ours.body)
-        self._begin(call)
-        try:
-            return own.blocking.write(ours.body)
-        except StoreFull:
-            if not self._make_room(call):
-                raise
-        return own.blocking.write(ours.body)
+        with Blocking(self._sources.clock):
+            return self._run(call)
 
     async def arun(self, call: Call[T]) -> T:
         """Run a call without blocking the loop."""
@@ -219,6 +211,19 @@ class SqliteStore:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _run(self, call: Call[T]) -> T:
+        ours = _ours(call)
+        own = self._own()
+        if ours.kind is not Kind.WRITE:
+            return own.blocking.read(ours.body)
+        self._begin(call)
+        try:
+            return own.blocking.write(ours.body)
+        except StoreFull:
+            if not self._make_room(call):
+                raise
+        return own.blocking.write(ours.body)
 
     def _begin(self, call: Call[T]) -> None:
         """Refuse what cannot go well: new work on a full disk, a wait for a lock of our own."""
