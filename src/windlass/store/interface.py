@@ -27,6 +27,8 @@ Repeats
     because the second try finds no lease, so a repeated finish may report ``lost`` for
     what it did record: the worker asks no more of it than to forget the run. Claim is
     not; the leases of a lost reply are given back by the next renewal (``claim_no``).
+    Nor is what would answer otherwise the second time, to somebody who asks: how many were
+    discarded, whether an artifact was there. Nobody asks whether a schedule was.
 """
 
 from collections.abc import Sequence

@@ -179,8 +179,9 @@ class PostgresControl(_Calls):
         )
 
     def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
-        """Take failed runs off the dead letters."""
-        return self._call("discard", (tenant, plain_array(only_ids(runs))), _value)
+        """Take failed runs off the dead letters. Not repeatable: a second try would count none."""
+        parameters = (tenant, plain_array(only_ids(runs)))
+        return self._call("discard", parameters, _value, repeatable=False)
 
 
 class PostgresOperations(PostgresControl):

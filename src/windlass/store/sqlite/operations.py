@@ -200,14 +200,10 @@ class SqliteOperations(SqliteControl):
                 limit=limit,
             )
 
-        return _write("sweep", body)
+        return _write("sweep", body, repeatable=not reap)
 
     def unpublished(self, older_than: float, limit: int) -> Call[Sequence[RunRef]]:
-        return _write(
-            "unpublished",
-            lambda tx: sweep.unpublished(tx, older_than, limit),
-            repeatable=False,
-        )
+        return _write("unpublished", lambda tx: sweep.unpublished(tx, older_than, limit))
 
     def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]:
         return _write("progress", lambda tx: control.progress(tx, held, fraction, message))

@@ -8,6 +8,8 @@ from windlass.domain.run import Attempt, Backlog, Event, RunFilter, RunRecord, R
 from windlass.domain.states import Failure, Intent, Status
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
+    EVER,
+    MOST_LISTED,
     PAST_LAST_ID,
     blob_or_none,
     from_json,
@@ -26,11 +28,9 @@ from windlass.store.sqlite.values import (
 )
 
 MOST_COUNTED = 100_000
-MOST_LISTED = 1_000
 
 # Ids begin with the clock of whoever made them: a day of slack for clocks that are off.
 _SLACK = 24 * 60 * 60 * 1_000_000
-_EVER = 2**62
 
 _LIVE = {
     Status.SCHEDULED: "list_scheduled",
@@ -57,8 +57,8 @@ def list_runs(tx: Transaction, query: RunFilter) -> Sequence[RunRecord]:
     below = PAST_LAST_ID if query.before is None else blob_or_none(query.before)
     if name is None or below is None:
         return []
-    start = -_EVER if query.created_from is None else to_micros(query.created_from)
-    end = _EVER if query.created_to is None else to_micros(query.created_to)
+    start = -EVER if query.created_from is None else to_micros(query.created_from)
+    end = EVER if query.created_to is None else to_micros(query.created_to)
     bindings = {
         "tenant": query.tenant,
         "below": min(below, _id_at(end + _SLACK)),

@@ -26,6 +26,8 @@ from windlass.domain.timetable import (
 )
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
+    EVER,
+    MOST_LISTED,
     PAST_LAST_ID,
     blob_or_none,
     from_micros,
@@ -38,8 +40,6 @@ from windlass.store.sqlite.values import (
     to_raw,
 )
 
-MOST_LISTED = 1_000
-_EVER = 2**62
 _ALL = -1
 
 _options = msgspec.json.Decoder(ScheduleOptions).decode
@@ -176,7 +176,7 @@ def slots(
     kept = find(tx, ref)
     if kept is None:
         return []
-    end = _EVER if before is None else to_micros(before)
+    end = EVER if before is None else to_micros(before)
     rows = tx.fetch("list_slots", (kept.tenant, kept.id, end, min(limit, MOST_LISTED)))
     return [
         SlotRow(

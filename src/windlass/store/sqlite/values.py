@@ -14,6 +14,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 PAST_LAST_ID = b"\xff" * 17
+EVER = 2**62  # beyond all instants
+MOST_LISTED = 1_000  # rows on a page
 
 _encoder = msgspec.json.Encoder()
 _options = msgspec.json.Decoder(Options)
