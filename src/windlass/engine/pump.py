@@ -183,20 +183,17 @@ class Pump:
             trip.lane, trip.reach = lane, lane.reach(now)
             trip.want = lane.want(room, trip.reach, now)
             lane.asked += room
+            self._lanes.remove(lane)
+            self._lanes.append(lane)
         if trip.want is not None:
             trip.claim_no = self._holdings.begin_claim()
         return trip
 
     def _hungry_lane(self, now: float) -> Lane | None:
-        """The next lane that wants runs and has room, in turns."""
+        """The lane that wants runs, has room, and was not asked for the longest time."""
         if not self._may_take():
             return None
-        for _ in range(len(self._lanes)):
-            lane = self._lanes[0]
-            self._lanes.rotate(-1)
-            if lane.hungry and lane.room(now):
-                return lane
-        return None
+        return next((lane for lane in self._lanes if lane.hungry and lane.room(now)), None)
 
     def _want_delivered(self) -> Want:
         """A run that a transport brought may be any lane's."""
