@@ -7,6 +7,7 @@ says for how long instead.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Sequence
 from statistics import mean
@@ -16,6 +17,8 @@ from typing import Any
 import pytest
 
 from tests.fixtures.apps import PATIENCE
+from windlass.engine.holdings import Holdings
+from windlass.engine.renewal import Renewal
 from windlass.errors import StoreUnavailable
 from windlass.sources import ManualSources, Sources
 from windlass.store.postgres import listen, store
@@ -110,3 +113,51 @@ def test_calls_are_repeated_spread(opened: Any, monkeypatch: pytest.MonkeyPatch,
     assert spread(first) > 0.3
     assert spread(third) > 0.3
     assert mean(third) > 2 * mean(first)
+
+
+class Impatient(threading.Event):
+    """Says for how long it would wait, so many times, and then lets the renewal end."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self._times = times
+        self.over = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Return at once."""
+        assert timeout is not None
+        self.waits.append(timeout)
+        if len(self.waits) > self._times:
+            self.over.set()
+        return True
+
+
+async def test_renewals_are_repeated_spread(opened: Any) -> None:
+    """Soon after one that failed, each at a time of its own."""
+    every = 10.0
+    pauses: list[float] = []
+    for sources in fleet():
+        waits = await renewing(opened(sources, patience=-1.0), sources, every)
+        assert waits[0] == every
+        pauses += waits[1:]
+
+    assert len(set(pauses)) == len(pauses) == 2 * FLEET
+    assert spread(pauses) > 0.3
+    assert all(every / 8 <= pause < every * 3 / 8 for pause in pauses)
+
+
+async def renewing(store: PostgresStore, sources: Sources, every: float) -> list[float]:
+    """How long a renewal waits, before the first time and after two that failed."""
+
+    told: list[object] = []
+    renewal = Renewal(
+        store, sources, Holdings(), worker="w", lease=30.0, every=every, since=0.0,
+        answered=told.append, failed=told.append,
+    )  # fmt: skip
+    impatient = Impatient(2)
+    renewal._now, renewal._stopped = impatient, impatient.over
+    renewal.start()
+    assert await renewal.ended(PATIENCE)
+    assert told == []
+    return impatient.waits
