@@ -36,12 +36,12 @@ from windlass.store.sqlite.store import SqliteStore
 SOURCES = Sources.system()
 PART = 5_000  # rows in each position table, and finished runs
 LARGE = frozenset(
-    {"runs", "ready", "leases", "timers", "events", "attempts", "failures"}
+    {"runs", "ready", "leases", "timers", "events", "attempts", "failures", "run_keys"}
     | {"schedules", "schedule_slots", "schedule_live"}
 )
 # Two indexes fit, and to the planner neither looks better as long as there is next to nothing in
 # them: it may take the other one until the table is analysed.
-TIED = frozenset({"claim by name"})
+TIED = {"ready_pkey": "ready_to_claim", "runs_pkey": "runs_by_job"}
 
 # -- PostgreSQL --------------------------------------------------------------------------------
 
@@ -103,6 +103,8 @@ select 'default', id, now(), 'waiting', now(),
   from made where n % 100 = 0;
 insert into windlass.schedule_live (tenant, schedule, slot, run)
 select 'default', id, now() - interval '1 hour', id from made;
+insert into windlass.run_keys (tenant, job, key, run, input_hash)
+select 'default', 'greet', ':part-' || n, id, md5('{}') from made on conflict do nothing;
 drop table made;
 """
 
@@ -205,7 +207,14 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         given: dict[str, Any] = {"limit": 50, "jobs": ("greet",), "queues": ("main",)}
         return Want(**(given | fields))
 
+    def keyed(*names: str) -> Call[Any]:
+        given: Any = {"job": "greet", "queue": "main", "input": msgspec.Raw(b"{}")}
+        return ops.enqueue([NewRun(id=SOURCES.new_id(), key=name, **given) for name in names])
+
     return {
+        "enqueue with a key": (keyed(SOURCES.new_id()), "runs_pkey", 50),
+        "enqueue many with keys": (keyed(*(SOURCES.new_id() for _ in range(20))), "runs_pkey", 100),
+        "enqueue with a known key": (keyed(f"{PART}-3"), "run_keys_pkey", 50),
         "claim": (ops.cycle("w1", 1, [], want()), "ready_to_claim", 400),
         "claim everywhere": (ops.cycle("w1", 1, [], want(queues=None)), "ready_to_claim", 400),
         "claim what is rare": (ops.cycle("w1", 1, [], want(jobs=("rare",), limit=5)),
@@ -304,7 +313,7 @@ def test_postgres_reads_no_large_table_through(session: Session, analysed: bool)
     wrong = {}
     for name, (call, index, most) in _calls(session).items():
         plan = session.call(call)
-        used = name in TIED or index in plan.indexes
+        used = not plan.indexes.isdisjoint({index} if analysed else {index, TIED.get(index)})
         if plan.scanned or not used or plan.rows > most:
             wrong[name] = plan
 

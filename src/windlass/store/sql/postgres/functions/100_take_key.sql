@@ -6,6 +6,8 @@ create or replace function windlass.take_key(
 ) returns uuid
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
   -- jsonb has one spelling for equal documents, whoever encoded them.

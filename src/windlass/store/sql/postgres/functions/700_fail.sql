@@ -6,6 +6,8 @@ create or replace function windlass.fail(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
   v_lease windlass.leases;
