@@ -6,12 +6,13 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from tests.fixtures.apps import PATIENCE, QUICK, at_rest, within, working
-from windlass import AttemptOutcome, Context, Retry, Snooze, Status, Windlass
+from windlass import AttemptOutcome, Context, Failure, Retry, Run, Snooze, Status, Windlass
 from windlass.domain.run import Claimed, Want, WorkerInfo
 from windlass.transport.interface import Transport, encode_message
 from windlass.transport.memory import MemoryTransport
@@ -140,7 +141,9 @@ async def test_a_worker_takes_no_more_messages_than_it_has_seats(url: str) -> No
 
 
 async def test_runs_that_come_round_again_are_published_again(app: Windlass) -> None:
-    @app.job(retry=Retry.fixed("50ms"), max_attempts=3)
+    """At once, or when their time has come: after a backoff, a snooze, a delay."""
+
+    @app.job(retry=Retry.fixed("50ms", jitter=0), max_attempts=3)
     async def stumbling(ctx: Context) -> int:
         if ctx.attempt < 3:
             raise ValueError(ctx.attempt)
@@ -158,10 +161,105 @@ async def test_runs_that_come_round_again_are_published_again(app: Windlass) -> 
 
     async with working(app, resend_after=RESEND_AFTER):
         runs = [await job.aenqueue() for job in (stumbling, hasty, drowsy)]
-        later = await drowsy.using(delay="100ms").aenqueue()
-        results = [await app.aresult(run.id, timeout=PATIENCE) for run in (*runs, later)]
+        runs.append(await drowsy.using(delay="100ms").aenqueue())
+        results = [await app.aresult(run.id, timeout=PATIENCE) for run in runs]
 
     assert results == [3, 3, 2, 2]
+    stumbled, hastened, *slept = [await run.arefresh() for run in runs]
+    failed = [AttemptOutcome.FAILED, AttemptOutcome.FAILED, AttemptOutcome.SUCCEEDED]
+    assert outcomes(stumbled) == outcomes(hastened) == failed
+    assert min(pauses(stumbled)) >= timedelta(milliseconds=50)
+    for run in slept:
+        assert outcomes(run) == [AttemptOutcome.SNOOZED, AttemptOutcome.SUCCEEDED]
+        assert run.record.failures == 0
+        assert min(pauses(run)) >= timedelta(milliseconds=50)
+    assert pauses(slept[1])
+
+
+def outcomes(run: Run) -> list[AttemptOutcome]:
+    """How the attempts of a run ended."""
+    return [attempt.outcome for attempt in run.attempts]
+
+
+def pauses(run: Run) -> list[timedelta]:
+    """How long a run waited from the end of one attempt to the beginning of the next."""
+    return [after.started_at - before.finished_at for before, after in pairwise(run.attempts)]
+
+
+async def test_a_running_run_is_canceled(app: Windlass) -> None:
+    begun = asyncio.Event()
+    told: list[bool] = []
+
+    @app.job(max_attempts=3)
+    async def endless(ctx: Context) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.append(ctx.canceled)
+
+    @app.job
+    async def nothing() -> None: ...
+
+    async with working(app, resend_after=RESEND_AFTER):
+        run = await endless.aenqueue()
+        await within(begun)
+        await run.acancel()
+        await ended(app, [run.id])
+        # Its message, which may come a second time, starts nothing.
+        app.transport.publish([encode_message(run.ref)])
+        await ended(app, [(await nothing.aenqueue()).id])
+
+    found = await run.arefresh()
+    assert (found.status, outcomes(found)) == (Status.CANCELED, [AttemptOutcome.CANCELED])
+    assert told == [True]
+
+
+async def test_a_run_that_takes_too_long_is_stopped_and_tried_again(app: Windlass) -> None:
+    @app.job(timeout="30ms", max_attempts=2, retry=Retry.fixed("20ms"))
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    async with working(app, resend_after=RESEND_AFTER):
+        run = await slow.aenqueue()
+        await ended(app, [run.id])
+
+    found = await run.arefresh()
+    assert (found.status, found.failure) == (Status.FAILED, Failure.TIMEOUT)
+    assert outcomes(found) == [AttemptOutcome.TIMEOUT] * 2
+
+
+async def test_runs_of_a_worker_that_stops_are_taken_up_by_the_next(app: Windlass) -> None:
+    begun = asyncio.Event()
+
+    @app.job(max_attempts=1)
+    async def long(ctx: Context) -> int:
+        if ctx.attempt == 1:
+            begun.set()
+            await asyncio.Event().wait()
+        return ctx.attempt
+
+    async with working(app, drain=0, resend_after=RESEND_AFTER):
+        run = await long.aenqueue()
+        await within(begun)
+    # It has stopped, and given back what it held, as no failure and no crash of anybody's.
+    left = await run.arefresh()
+    assert (left.status, outcomes(left)) == (Status.QUEUED, [AttemptOutcome.INTERRUPTED])
+    if isinstance(app.transport, MemoryTransport):
+        await drained(app.transport)  # what it had published is gone with it
+
+    async with working(app, resend_after=RESEND_AFTER):
+        assert await app.aresult(run.id, timeout=PATIENCE) == 2
+
+    found = await run.arefresh()
+    assert outcomes(found) == [AttemptOutcome.INTERRUPTED, AttemptOutcome.SUCCEEDED]
+    assert (found.record.failures, found.crash_count) == (0, 0)
+
+
+async def drained(transport: MemoryTransport) -> None:
+    """Take whatever is there."""
+    transport.publish([b""])
+    await transport.receive(1000)
 
 
 async def test_a_run_of_a_dead_worker_is_published_again(app: Windlass) -> None:
