@@ -9,7 +9,6 @@ import pytest
 from tests.faults.harness import (
     LEASE,
     RENEW,
-    SLACK,
     SWEEP,
     Fleet,
     Process,
@@ -41,12 +40,13 @@ def test_a_worker_that_wakes_up_after_its_lease_can_record_nothing(
     woken = sleeper.go_on()
 
     # The heirs still hold the runs: only the token tells the two apart.
-    stage.await_lines("tried", 2 + len(Outcome))
+    stage.await_lines("tried", 4 + len(Outcome))
     tried = stage.witness.lines("tried")
     assert [line.word for line in tried if not line.word.endswith("refused")] == []
     for run in (patient, held):
         told = stage.await_line("told", run, word="canceled")
-        assert told.at - woken <= RENEW + SLACK
+        # The renewal that is overdue tells it; the other interval is for a busy machine.
+        assert told.at - woken <= 2 * RENEW
     assert [row["token"] for row in stage.rows("leases", id=zombie)] == [2]
     assert stage.rows("progress") == []
     stage.witness.raise_flag("release")

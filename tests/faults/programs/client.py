@@ -8,6 +8,7 @@ outcome is not.
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,8 +59,11 @@ def main(config: Config) -> None:
     define_jobs(app, witness)
     for n in range(config.first, config.first + config.count):
         witness.append("asked", str(n))
+        began = time.monotonic()
         run = enqueue(app, config, n)
+        took = time.monotonic() - began
         witness.append("acks", f"{n} {run}", sync=True)
+        witness.append("took", repr(took))
     app.close()
 
 

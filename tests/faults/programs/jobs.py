@@ -17,7 +17,7 @@ from windlass import Context, LeaseLost, SyncContext, Windlass
 from windlass.domain.artifact import Artifact
 from windlass.domain.outcome import Outcome
 from windlass.domain.policy import Retry
-from windlass.domain.run import Finish
+from windlass.domain.run import Finish, Held, Want
 
 FLAKY_ATTEMPTS = 3
 _LOOK = 0.01
@@ -229,6 +229,12 @@ def _try_everything(app: Windlass, witness: Witness, ctx: SyncContext) -> None:
         witness.write("tried", ctx, "delete recorded")
     except LeaseLost:
         witness.write("tried", ctx, "delete refused")
+    worker, held = ctx._worker, Held(ctx.tenant, ctx.run_id, ctx.token)
+    renewed = app.store.run(app.store.operations.renew(worker, 60.0, [held], 0))
+    witness.write("tried", ctx, f"renewal {'recorded' if renewed.alive else 'refused'}")
+    want = Want(limit=1, jobs=("load",))
+    claimed = app.store.run(app.store.operations.cycle(worker, 1_000_000, [], want))
+    witness.write("tried", ctx, f"claim {'refused' if claimed.refused else 'granted'}")
     for outcome in Outcome:
         end = Finish(tenant=ctx.tenant, id=ctx.run_id, token=ctx.token, outcome=outcome)
         reply = app.store.run(app.store.operations.cycle("zombie", 0, [end], None))
