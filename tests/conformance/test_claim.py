@@ -193,9 +193,22 @@ def test_no_queue_is_always_first_where_all_are_served(steer: Driver) -> None:
     for queue in ("a", "b", "c"):
         steer.add_many(10, queue=queue)
 
-    firsts = {steer.claim(1, claim_no=number).claimed[0].queue for number in range(1, 4)}
+    firsts = [steer.claim(1, turn=turn).claimed[0].queue for turn in range(6)]
 
-    assert firsts == {"a", "b", "c"}
+    assert firsts == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_the_number_of_a_claim_does_not_say_which_queue_is_first(steer: Driver) -> None:
+    """Numbers are shared by all that one worker claims; each of its lanes has turns of its own."""
+    steer.register()
+    for queue in ("a", "b"):
+        steer.add_many(10, queue=queue)
+
+    claims = [steer.claim(1, turn=n // 2, claim_no=n) for n in range(1, 9)]
+
+    firsts = [claim.claimed[0].queue for claim in claims]
+    assert {firsts[n] for n in (0, 2, 4, 6)} == {"a", "b"}
+    assert {firsts[n] for n in (1, 3, 5, 7)} == {"a", "b"}
 
 
 def test_what_is_not_yet_due_is_not_claimed(drive: Driver) -> None:
@@ -375,35 +388,6 @@ def test_a_claim_that_took_nothing_leaves_no_mark(drive: Driver) -> None:
     drive.register()
 
     assert drive.claim().marks == {}
-
-
-@pytest.mark.parametrize(("window", "found"), [(1, 0), (2, 0), (3, 1), (4, 2), (100, 2)])
-def test_a_window_bounds_how_many_rows_are_looked_at(
-    steer: Driver, window: int, found: int
-) -> None:
-    steer.add_many(2, job="wall")
-    steer.add_many(2)
-    steer.register()
-
-    assert len(steer.claim(window=window).claimed) == found
-
-
-def test_a_window_begins_at_the_mark(steer: Driver) -> None:
-    steer.add_many(2, job="wall")
-    wanted = steer.add_many(2)
-    steer.register()
-    marks = steer.claim(1, window=3).marks
-
-    assert ids(steer.claim(window=1, after=marks).claimed) == [wanted[1].id]
-
-
-def test_a_window_counts_per_queue(steer: Driver) -> None:
-    for queue in ("a", "b"):
-        steer.add(queue=queue, job="wall")
-        steer.add(queue=queue)
-    steer.register()
-
-    assert len(steer.claim(window=2, queues=("a", "b")).claimed) == 2
 
 
 # -- by name -------------------------------------------------------------------------------

@@ -219,7 +219,9 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "claim everywhere": (ops.cycle("w1", 1, [], want(queues=None)), "ready_to_claim", 400),
         "claim what is rare": (ops.cycle("w1", 1, [], want(jobs=("rare",), limit=5)),
                                "ready_to_claim", 400),
-        "claim in a window": (ops.cycle("w1", 1, [], want(window=100)), "ready_to_claim", 600),
+        "claim in a window": (ops.cycle("w1", 1, [], want(window=100)), "ready_to_claim", 400),
+        "claim at a wall": (ops.cycle("w1", 1, [], want(window=1000, jobs=("unknown",))),
+                            "ready_to_claim", 1_000),
         "claim by name": (ops.cycle("w1", 1, [], want(ids=named)), "ready_pkey", 400),
         "succeed": (ops.cycle("w1", 1, ends, None), "leases_pkey", 400),
         "finish": (ops.cycle("w1", 1, others, None), "leases_pkey", 400),
@@ -424,4 +426,36 @@ def test_sqlite_reads_no_large_table_through(tmp_path: Path) -> None:
             wrong[name] = steps
     assert wrong == {}
     assert set(INDEXES) <= set(plans)
+    conn.close()
+
+
+def _steps(conn: apsw.Connection, name: str, **bindings: object) -> int:
+    """How many steps of SQLite's machine a statement takes, in hundreds."""
+    taken = 0
+
+    def count() -> bool:
+        nonlocal taken
+        taken += 1
+        return False
+
+    conn.set_progress_handler(count, 100)
+    list(conn.execute(load_queries("sqlite")[name], bindings))
+    conn.set_progress_handler(None)
+    return taken
+
+
+def test_sqlite_looks_at_no_more_of_a_wall_than_the_window(tmp_path: Path) -> None:
+    path = tmp_path / "windlass.db"
+    with SqliteStore(path, sources=Sources.system()) as store:
+        store.migrate()
+    conn = apsw.Connection(str(path))
+    conn.pragma("synchronous", "off")
+    conn.execute(FILL_FILE)  # five thousand in one queue
+    look = {"queue": "main", "rank": -9, "ready_at": 0, "id": b"", "jobs": '["unknown"]'}
+
+    def steps(window: int) -> int:
+        looked = _steps(conn, "claim_heads", window=window, now=0, limit=9, **look)
+        return looked + _steps(conn, "window_end", window=window, **look)
+
+    assert 0 < steps(500) < steps(5_000) / 8
     conn.close()

@@ -1,10 +1,9 @@
-"""The worker's parts by themselves: numbers of claims, lanes, deadlines, services, the sweeper."""
+"""The worker's parts by themselves: numbers of claims, deadlines, services, the sweeper."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -12,12 +11,10 @@ import pytest
 
 from tests.fixtures.apps import PATIENCE, opened, within
 from windlass import StoreUnavailable, Windlass
-from windlass.domain.job import Executor, define_job
-from windlass.domain.run import Claimed, CycleReply, Held, Mark, Want, WorkerInfo
-from windlass.engine import lanes
+from windlass.domain.job import define_job
+from windlass.domain.run import Claimed, Held, Want, WorkerInfo
 from windlass.engine.deadlines import Deadlines
 from windlass.engine.holdings import Holding, Holdings
-from windlass.engine.lanes import Lane, Reach, Tempo
 from windlass.engine.renewal import Renewal
 from windlass.engine.service import Service
 from windlass.engine.sweeper import Sweeper
@@ -82,95 +79,6 @@ def test_lease_of_another_token_is_not_dropped() -> None:
     assert holdings.snapshot()[1] == [Held("default", "a", 2)]
     assert holdings.drop(Held("default", "a", 2)) is not None
     assert len(holdings) == 0
-
-
-# -- lanes --------------------------------------------------------------------------------------
-
-
-def make_lane(seats: int = 10, queues: tuple[str, ...] | None = None) -> Lane:
-    return Lane(Executor.ASYNC, seats, ("handler",), queues)
-
-
-def make_reply(claimed: int, *, marks: bool = True) -> CycleReply:
-    mark = {"default": Mark(0, "2030", "a")} if marks else {}
-    runs = tuple(make_claimed(str(n)) for n in range(claimed))
-    return CycleReply(now=datetime.max, claimed=runs, marks=mark)  # noqa: DTZ901
-
-
-def test_room_is_what_neither_runs_nor_waits_nor_was_asked_for() -> None:
-    lane = make_lane()
-    assert lane.room(0.0) == 10
-    lane.running, lane.asked = 3, 2
-    lane.waiting.append(make_holding())
-    assert lane.room(0.0) == 4
-    lane.asked = 20
-    assert lane.room(0.0) == 0
-
-
-def test_lane_looks_ahead_only_while_runs_are_quick() -> None:
-    lane = make_lane()
-    now = 100.0
-    for _ in range(400):  # two thousand a second
-        now += 0.0005
-        lane.running += 1
-        lane.ended(now)
-    assert lane.room(now) == pytest.approx(10 + 2000 * lanes._AHEAD_SECONDS, abs=3)
-    assert lane.room(now + 1) == 10  # it says nothing about what comes after a silence
-    lane.calm()
-    assert lane.room(now) == 10
-
-
-def test_slow_runs_are_never_taken_ahead() -> None:
-    lane = make_lane()
-    for n in range(100):
-        lane.running += 1
-        lane.ended(n * 0.01)
-    assert lane.room(1.0) == 10
-
-
-def test_tempo_forgets() -> None:
-    tempo = Tempo()
-    for n in range(300):
-        tempo.count(50 + n / 1000)
-    assert tempo.rate(50.3) == pytest.approx(1000, rel=0.05)
-    assert tempo.rate(51.0) == 0
-    tempo.count(99.0)  # the first after a long silence
-    assert tempo.rate(99.0) == 0
-
-
-def test_claims_look_deep_under_load_and_at_the_head_now_and_then() -> None:
-    lane = make_lane()
-    assert lane.reach(100.0) is Reach.FULL
-    want = lane.want(5, Reach.FULL, 100.0)
-    assert (want.after, want.window) == ({}, None)
-    lane.answered(make_reply(5), 5, Reach.FULL, 100.0)
-    assert lane.reach(100.1) is Reach.DEEP
-    assert lane.want(5, Reach.DEEP, 100.1).after
-    assert lane.reach(100.3) is Reach.HEAD
-    want = lane.want(5, Reach.HEAD, 100.3)
-    assert want.after == {}
-    assert want.window is not None
-    assert lane.reach(101.1) is Reach.FULL
-
-
-def test_short_deep_claim_is_not_believed() -> None:
-    lane = make_lane()
-    lane.hungry = True
-    lane.want(5, Reach.FULL, 100.0)
-    lane.answered(make_reply(5), 5, Reach.FULL, 100.0)
-    lane.answered(make_reply(2), 5, Reach.DEEP, 100.1)
-    assert lane.hungry
-    assert lane.reach(100.1) is Reach.HEAD
-    lane.want(5, Reach.HEAD, 100.1)
-    lane.answered(make_reply(0, marks=False), 5, Reach.HEAD, 100.1)
-    assert not lane.hungry  # the head was looked at, and all of it a moment before
-
-
-def test_queues_rotate() -> None:
-    lane = make_lane(queues=("a", "b", "c"))
-    firsts = [(lane.want(1, Reach.HEAD, 0.0).queues or ("",))[0] for _ in range(6)]
-    assert sorted(firsts[:3]) == ["a", "b", "c"]
-    assert firsts[:3] == firsts[3:]
 
 
 # -- deadlines ----------------------------------------------------------------------------------

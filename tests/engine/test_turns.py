@@ -10,13 +10,66 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.fixtures.apps import PATIENCE
+from tests.fixtures.apps import PATIENCE, working
+from windlass import Context, SyncContext, Windlass
 from windlass.domain.job import Executor
 from windlass.domain.run import Claimed, CycleReply, Want
 from windlass.engine.holdings import Holdings
 from windlass.engine.lanes import Lane
 from windlass.engine.pump import Pump
 from windlass.sources import Sources
+
+
+@pytest.mark.parametrize("queues", [None, ("a", "b")])
+async def test_lanes_serve_all_queues(app: Windlass, queues: tuple[str, ...] | None) -> None:
+    """Two kinds of jobs, two queues, a backlog of both kinds in both, and lanes that claim
+    alternately."""
+    loop = asyncio.get_running_loop()
+    kinds = {"on_loop": Seat(), "in_thread": Seat()}
+
+    @app.job
+    async def on_loop(ctx: Context, queue: str) -> None:
+        kinds["on_loop"].begin(queue)
+        await kinds["on_loop"].on.acquire()
+
+    @app.job
+    def in_thread(ctx: SyncContext, queue: str) -> None:
+        loop.call_soon_threadsafe(kinds["in_thread"].begin, queue)
+        asyncio.run_coroutine_threadsafe(kinds["in_thread"].on.acquire(), loop).result(PATIENCE)
+
+    for queue in ("a", "b"):
+        for job in (on_loop, in_thread):
+            await app.aenqueue_many(job.using(queue=queue).request(queue) for _ in range(20))
+    async with working(app, concurrency=1, threads=1, queues=queues):
+        for _ in range(12):
+            for seat in kinds.values():
+                await seat.next()
+        for seat in kinds.values():
+            seat.on.release()
+
+    for seat in kinds.values():
+        assert 4 <= seat.order[:12].count("a") <= 8, seat.order
+
+
+class Seat:
+    """The one seat of a lane: who had it, and when it becomes free."""
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+        self.on = asyncio.Semaphore(0)
+        self._begun = asyncio.Semaphore(0)
+
+    def begin(self, queue: str) -> None:
+        """A run of this queue has it."""
+        self.order.append(queue)
+        self._begun.release()
+
+    async def next(self) -> None:
+        """Wait until somebody has it; the one before lets it go first."""
+        if self.order:
+            self.on.release()
+        async with asyncio.timeout(PATIENCE):
+            await self._begun.acquire()
 
 
 class Endless:

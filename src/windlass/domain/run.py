@@ -126,9 +126,11 @@ class Mark(msgspec.Struct, frozen=True):
 class Want(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a worker asks for: at most ``limit`` runs, queues in the given order.
 
-    ``after`` holds, per queue, the last key this worker took; rows up to it are passed
-    over unread. ``window`` bounds how many rows are looked at from the head of a queue,
+    ``after`` holds, per queue, the key from which on to look; rows up to it are passed
+    over unread. ``window`` bounds how many rows of each queue are looked at from there,
     so that a wall of jobs nobody here knows costs a bounded amount.
+    ``turn`` says which queue comes first where ``queues`` names none: counted up by one,
+    each has its turn.
     ``ids`` claims exactly these runs (of any queue in ``queues``) instead of the heads.
     """
 
@@ -137,6 +139,7 @@ class Want(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     jobs: tuple[str, ...] = ()
     after: dict[str, Mark] = {}
     window: int | None = None
+    turn: int = 0
     ids: tuple[RunRef, ...] | None = None
 
 
@@ -147,6 +150,9 @@ class CycleReply(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[Held, ...] = ()  # finishes refused: the lease is another's, or gone
     claimed: tuple[Claimed, ...] = ()
     marks: dict[str, Mark] = {}  # per queue, the last key taken
+    stops: dict[
+        str, Mark
+    ] = {}  # per queue, the last key looked at, where the window ended the look
     refused: bool = False  # the worker is dead to the store: register anew
 
 

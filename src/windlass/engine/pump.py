@@ -33,7 +33,7 @@ from windlass.domain.outcome import Outcome, describe_error
 from windlass.domain.run import Claimed, CycleReply, Finish, Held, RunRef, Want
 from windlass.domain.states import Failure
 from windlass.engine.holdings import Holdings
-from windlass.engine.lanes import BATCH, Lane, Reach
+from windlass.engine.lanes import BATCH, Lane, Look
 from windlass.engine.troubled import Troubled
 from windlass.errors import (
     SchemaMismatch,
@@ -66,7 +66,7 @@ class Trip:
     want: Want | None = None
     claim_no: int = 0
     lane: Lane | None = None  # whose claim it is; none for runs that a transport brought
-    reach: Reach = Reach.HEAD
+    look: Look | None = None  # what the lane remembers of it
     troubled: bool = False  # one end that the store tripped over before
 
 
@@ -105,6 +105,7 @@ class Pump:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._scheduled = False
+        self._alarm: asyncio.TimerHandle | None = None
         self._context = contextvars.copy_context()
         self._resume_at = 0.0
         self._pause = _FIRST_PAUSE
@@ -159,11 +160,20 @@ class Pump:
         while len(self._trips) < _MOST_TRIPS:
             trip = self._next_trip(loop.time())
             if trip is None:
+                self._set_alarm(loop)
                 return
             self._quiet.clear()
             task = loop.create_task(self._go(trip), name="windlass-trip")
             self._trips.add(task)
             task.add_done_callback(self._came_back)
+
+    def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look again when the walk of a lane has rested."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        now = loop.time()
+        times = [at for lane in self._lanes if (at := lane.asks_again(now)) is not None]
+        self._alarm = loop.call_at(min(times), self.nudge) if times else None
 
     def _next_trip(self, now: float) -> Trip | None:
         troubled = self._troubled.next(now)
@@ -180,9 +190,8 @@ class Pump:
         if brought:
             trip.want = self._want_delivered()
         elif lane is not None:
-            trip.lane, trip.reach = lane, lane.reach(now)
-            trip.want = lane.want(room, trip.reach, now)
-            lane.asked += room
+            trip.lane, trip.look = lane, lane.look(room, now)
+            trip.want = trip.look.want
             self._lanes.remove(lane)
             self._lanes.append(lane)
         if trip.want is not None:
@@ -193,7 +202,7 @@ class Pump:
         """The lane that wants runs, has room, and was not asked for the longest time."""
         if not self._may_take():
             return None
-        return next((lane for lane in self._lanes if lane.hungry and lane.room(now)), None)
+        return next((lane for lane in self._lanes if lane.asks(now)), None)
 
     def _want_delivered(self) -> Want:
         """A run that a transport brought may be any lane's."""
@@ -230,8 +239,8 @@ class Pump:
             if back:
                 await self._requeued(back)
         finally:
-            if trip.lane is not None and trip.want is not None:
-                trip.lane.asked -= trip.want.limit
+            if trip.lane is not None and trip.look is not None:
+                trip.lane.settle(trip.look)
             if trip.want is not None:
                 if trip.lane is None:
                     self.brought -= trip.want.limit
@@ -247,9 +256,8 @@ class Pump:
         if reply.refused:
             self._refused()
             self._rest()
-        elif trip.lane is not None and trip.want is not None:
-            now = asyncio.get_running_loop().time()
-            trip.lane.answered(reply, trip.want.limit, trip.reach, now)
+        elif trip.lane is not None and trip.look is not None:
+            trip.lane.answered(trip.look, reply, asyncio.get_running_loop().time())
         if reply.claimed:
             self._arrived(reply.claimed)
 

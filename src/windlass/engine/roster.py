@@ -71,8 +71,8 @@ class Roster:
         self.jobs.clear()
         self.jobs.update((spec.name, spec) for spec in jobs)
         for executor, lane in self.lanes.items():
-            lane.jobs = tuple(spec.name for spec in jobs if spec.executor is executor)
-            lane.seats = self._seats[executor] if lane.jobs else 0
+            names = tuple(spec.name for spec in jobs if spec.executor is executor)
+            lane.serve(names, self._seats[executor] if names else 0)
         self._changed.set()
 
     async def keep_told(

@@ -59,6 +59,7 @@ class LoneWorker:
         self._resources = OpenResources(app.resource.openers)
         self.runner = Witness(app.store, app.sources, self._resources, app.settings.payload_limit)
         self._claims = 0
+        self._turn = 0  # of its claims alone: ends are numbered too
         self._fired = False
         self._scheduler: Scheduler | None = None
 
@@ -118,8 +119,14 @@ class LoneWorker:
 
     def take(self, run: RunRef | None = None) -> Procedure[Claimed | None]:
         """Claim this run, or the next one that is ready; None where there is none."""
-        want = Want(limit=1, jobs=tuple(self._app.jobs), ids=None if run is None else (run,))
         self._claims += 1
+        self._turn += 1
+        want = Want(
+            limit=1,
+            jobs=tuple(self._app.jobs),
+            turn=self._turn,
+            ids=None if run is None else (run,),
+        )
         reply: CycleReply = yield self._store.operations.cycle(
             self.runner.worker, self._claims, (), want
         )

@@ -43,7 +43,7 @@ def _pack_successes(done: Sequence[Finish]) -> tuple[object, ...]:
 
 def _pack_want(want: Want | None) -> tuple[object, ...]:
     if want is None:
-        return (0, "{}", None, None, None, None, None)
+        return (0, "{}", None, None, None, None, None, None)
     refs = None if want.ids is None else [ref for ref in want.ids if is_id(ref.id)]
     return (
         want.limit,
@@ -53,6 +53,7 @@ def _pack_want(want: Want | None) -> tuple[object, ...]:
         want.window,
         None if refs is None else text_array([r.tenant for r in refs]),
         None if refs is None else plain_array([r.id for r in refs]),
+        want.turn,
     )
 
 
@@ -65,12 +66,15 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
     lost: list[Held] = []
     claimed: list[Claimed] = []
     last: dict[str, tuple[Any, ...]] = {}
+    stops: dict[str, Mark] = {}
     refused = False
     for row in rows:
         kind = row[0]
         if kind == "run":
             claimed.append(_claimed(row))
             last[row[4]] = row  # rows of a queue come in claim order
+        elif kind == "stop":
+            stops[row[4]] = _mark(row)
         elif kind == "lost":
             lost.append(Held(row[1], row[2], row[5]))
         elif kind == "refused":
@@ -82,9 +86,14 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
         now=now,
         lost=tuple(lost),
         claimed=tuple(claimed),
-        marks={q: Mark(row[12], row[13], row[2]) for q, row in last.items()} if marked else {},
+        marks={queue: _mark(row) for queue, row in last.items()} if marked else {},
+        stops=stops,
         refused=refused,
     )
+
+
+def _mark(row: tuple[Any, ...]) -> Mark:
+    return Mark(row[12], row[13], row[2])
 
 
 def _claimed(row: tuple[Any, ...]) -> Claimed:

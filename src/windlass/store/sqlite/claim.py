@@ -32,6 +32,7 @@ class Claim:
         self._jobs = to_json(want.jobs)
         self.claimed: list[Claimed] = []
         self.marks: dict[str, Mark] = {}
+        self.stops: dict[str, Mark] = {}
 
     def take(self) -> None:
         """Take as many runs as are wanted and there."""
@@ -48,21 +49,23 @@ class Claim:
         if self._want.queues is not None:
             return self._want.queues
         found = [queue for (queue,) in self._tx.fetch("ready_queues")]
-        # Turned by the claim's number, so that none is always first.
-        turn = self._claim_no % len(found) if found else 0
+        turn = self._want.turn % len(found) if found else 0
         return found[turn:] + found[:turn]
 
     def _take_heads(self, queue: str, limit: int) -> None:
         window = self._want.window
         rank, ready_at, blob = self._after(queue)
+        look = {
+            "queue": queue, "rank": rank, "ready_at": ready_at, "id": blob,
+            "window": _UNBOUNDED if window is None else window,
+        }  # fmt: skip
         rows = self._tx.fetch(
-            "claim_heads",
-            {
-                "queue": queue, "rank": rank, "ready_at": ready_at, "id": blob,
-                "window": _UNBOUNDED if window is None else window,
-                "jobs": self._jobs, "now": self._tx.now, "limit": limit,
-            },
-        )  # fmt: skip
+            "claim_heads", look | {"jobs": self._jobs, "now": self._tx.now, "limit": limit}
+        )
+        if window is not None and len(rows) < limit:
+            end = self._tx.fetch_one("window_end", look)  # while what is taken is still there
+            if end is not None:
+                self.stops[queue] = _mark(*end)
         if not rows:
             return
         moved = self._move_range(queue, rows[0], rows[-1])
@@ -70,7 +73,7 @@ class Claim:
             raise StoreError(f"A claim of {queue!r} found {len(rows)} runs and moved {moved}.")
         self.claimed += [_claimed(row) for row in rows]
         last = rows[-1]
-        self.marks[queue] = Mark(last[11], str(last[12]), to_id(last[1]))
+        self.marks[queue] = _mark(last[11], last[12], last[1])
 
     def _after(self, queue: str) -> tuple[int, int, bytes]:
         mark = self._want.after.get(queue)
@@ -117,6 +120,10 @@ class Claim:
         self._tx.execute_many("delete_ready", names)
         self._tx.execute_many("insert_lease", leases)
         self._tx.execute_many("insert_event", events)
+
+
+def _mark(rank: int, ready_at: int, blob: bytes) -> Mark:
+    return Mark(rank, str(ready_at), to_id(blob))
 
 
 def _claimed(row: Row) -> Claimed:

@@ -56,7 +56,13 @@ def cycle(
         return CycleReply(now=now, lost=tuple(lost), refused=True)
     claim = Claim(tx, worker, claim_no, want)
     claim.take()
-    return CycleReply(now=now, lost=tuple(lost), claimed=tuple(claim.claimed), marks=claim.marks)
+    return CycleReply(
+        now=now,
+        lost=tuple(lost),
+        claimed=tuple(claim.claimed),
+        marks=claim.marks,
+        stops=claim.stops,
+    )
 
 
 def finish(tx: Transaction, finishes: Sequence[Finish]) -> Sequence[Held]:

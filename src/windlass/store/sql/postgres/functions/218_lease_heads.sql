@@ -2,16 +2,19 @@
 -- are visited in the order given until p_limit is reached; within a queue the most urgent
 -- first, by (rank, ready_at, id). Only jobs that the worker knows.
 --
--- p_after, {queue: {"rank", "ready_at", "id"}}, passes over a stretch whose index entries are
--- mostly dead: the last key that this worker took. p_window bounds how many rows are looked
--- at from there on, so that a wall of jobs unknown to this worker costs a bounded amount.
--- Both are hints of a busy worker; leave them null and nothing is missed.
+-- p_after, {queue: {"rank", "ready_at", "id"}}, passes over a stretch that was looked at before,
+-- or whose index entries are mostly dead. p_window bounds how many rows of a queue are looked at
+-- from there on, so that a wall of jobs unknown to this worker costs a bounded amount. Leave
+-- both null and nothing is missed. p_turn: which queue is first where p_queues is null.
+--
+-- Each row returned says what it is: run, a run that the worker now holds; or stop, where the
+-- window ended the look into a queue: (queue, rank, ready_at, id) is the last key looked at.
 create or replace function windlass.lease_heads(
   p_worker text, p_claim_no bigint, p_limit integer, p_jobs text[],
-  p_queues text[], p_after json, p_window integer, p_now timestamptz
+  p_queues text[], p_after json, p_window integer, p_turn bigint, p_now timestamptz
 ) returns table (
-  tenant text, id uuid, job text, queue text, token bigint, attempt integer, failures integer,
-  crash_count integer, input json, options json, trace text, rank integer,
+  kind text, tenant text, id uuid, job text, queue text, token bigint, attempt integer,
+  failures integer, crash_count integer, input json, options json, trace text, rank integer,
   ready_at timestamptz, started_at timestamptz, schedule uuid, slot timestamptz
 )
 language plpgsql volatile security definer
@@ -23,60 +26,73 @@ as $$
 #variable_conflict use_column
 declare
   v_left integer := p_limit;
-  v_count integer;
   v_queue text;
   v_from record;
-  v_to record;
+  v_places tid[];
+  v_at timestamptz;
 begin
-  foreach v_queue in array coalesce(p_queues, windlass.ready_queues(p_claim_no)) loop
+  foreach v_queue in array coalesce(p_queues, windlass.ready_queues(p_turn)) loop
     exit when v_left <= 0;
     select coalesce((m ->> 'rank')::integer, -2147483648) as rank,
            coalesce((m ->> 'ready_at')::timestamptz, '-infinity') as ready_at,
            coalesce((m ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') as id
       into v_from from (select p_after -> v_queue as m) a;
-    select * into v_to
-      from windlass.window_end(v_queue, v_from.rank, v_from.ready_at, v_from.id, p_window);
+    -- Rows are looked at in claim order, no more of them than the window, and none after the
+    -- last one that is taken; only those that are taken are locked. A CTE is read as far as
+    -- it is asked for, in the order in which it is made.
+    with seen as materialized (
+      select r.ctid as place, r.job, r.expires_at, r.rank, r.ready_at, r.id
+        from windlass.ready r
+       where r.queue = v_queue
+         and (r.rank, r.ready_at, r.id) > (v_from.rank, v_from.ready_at, v_from.id)
+       order by r.rank, r.ready_at, r.id
+       limit p_window
+    ), picked as materialized (
+      select l.place
+        from seen s
+       cross join lateral (select r.ctid as place from windlass.ready r
+                            where r.ctid = s.place for update skip locked) l
+       where s.job = any (p_jobs) and (s.expires_at is null or s.expires_at > p_now)
+       limit v_left
+    )
+    select p.places, e.rank, e.ready_at, e.id into v_places, rank, ready_at, id
+      from (select array_agg(picked.place) as places, count(*) as number from picked) p
+      left join lateral (select s.rank, s.ready_at, s.id from seen s
+                          where p.number < v_left and p_window is not null
+                         offset p_window - 1 limit 1) e on true;
+    if id is not null then
+      kind := 'stop';
+      queue := v_queue;
+      return next;
+    end if;
+    continue when v_places is null;
+    v_left := v_left - cardinality(v_places);
+    v_at := windlass.now();  -- once the rows are ours: a run's events do not go back
     return query
-      with picked as materialized (
-        select r.ctid as place
-          from windlass.ready r
-         where r.queue = v_queue
-           and (r.rank, r.ready_at, r.id) > (v_from.rank, v_from.ready_at, v_from.id)
-           and (r.rank, r.ready_at, r.id) <= (v_to.rank, v_to.ready_at, v_to.id)
-           and r.job = any (p_jobs)
-           and (r.expires_at is null or r.expires_at > p_now)
-         order by r.rank, r.ready_at, r.id
-         limit v_left
-           for update skip locked
-      ), stamp as materialized (
-        -- The time is taken once the rows are ours: a run's events do not go back.
-        select count(*) as locked, windlass.now() as at from picked
-      ), taken as (
+      with taken as (
         delete from windlass.ready r
-         where r.ctid = any (array (select p.place from picked p))
+         where r.ctid = any (v_places)
         returning r.tenant, r.id, r.job, r.queue, r.rank, r.ready_at, r.attempt + 1 as attempt,
                   r.failures, r.crash_count, r.token + 1 as token, r.seq + 1 as seq,
                   r.expires_at
       ), leased as (
         insert into windlass.leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
                                      attempt, failures, crash_count, token, seq, expires_at)
-        select t.tenant, t.id, t.job, t.queue, t.rank, p_worker, p_claim_no, s.at,
+        select t.tenant, t.id, t.job, t.queue, t.rank, p_worker, p_claim_no, v_at,
                t.attempt, t.failures, t.crash_count, t.token, t.seq, t.expires_at
-          from taken t, stamp s
+          from taken t
       ), logged as (
         insert into windlass.events (tenant, subject, seq, type, at, attempt)
-        select t.tenant, t.id, t.seq, 'run.started', s.at, t.attempt from taken t, stamp s
+        select t.tenant, t.id, t.seq, 'run.started', v_at, t.attempt from taken t
       )
-      select t.tenant, t.id, t.job, t.queue, t.token, t.attempt, t.failures, t.crash_count,
-             n.input, n.options, n.trace, t.rank, t.ready_at, s.at, n.schedule, n.slot
+      select 'run', t.tenant, t.id, t.job, t.queue, t.token, t.attempt, t.failures,
+             t.crash_count, n.input, n.options, n.trace, t.rank, t.ready_at, v_at, n.schedule,
+             n.slot
         from taken t
-       cross join stamp s
        cross join lateral (select r.input, r.options, r.trace, r.schedule, r.slot
                              from windlass.runs r
                             where r.tenant = t.tenant and r.id = t.id limit 1) n
        order by t.rank, t.ready_at, t.id;
-    get diagnostics v_count = row_count;
-    v_left := v_left - v_count;
   end loop;
 end
 $$;

@@ -1,8 +1,10 @@
 -- Take leases of runs that are ready, for a worker that is registered and alive (else WL008):
--- the heads of the queues, see windlass.lease_heads.
+-- the heads of the queues, see windlass.lease_heads. Where no queue is named, the first one changes
+-- with p_turn, or with the claim's number.
 create or replace function windlass.claim(
   p_worker text, p_claim_no bigint, p_limit integer, p_jobs text[],
-  p_queues text[] default null, p_after json default null, p_window integer default null
+  p_queues text[] default null, p_after json default null, p_window integer default null,
+  p_turn bigint default null
 ) returns table (
   tenant text, id uuid, job text, queue text, token bigint, attempt integer, failures integer,
   crash_count integer, input json, options json, trace text, rank integer,
@@ -20,7 +22,10 @@ begin
       using errcode = 'WL008', detail = json_build_array(p_worker)::text;
   end if;
   return query
-    select * from windlass.lease_heads(p_worker, p_claim_no, p_limit, p_jobs, p_queues,
-                                       p_after, p_window, v_now);
+    select h.tenant, h.id, h.job, h.queue, h.token, h.attempt, h.failures, h.crash_count, h.input,
+           h.options, h.trace, h.rank, h.ready_at, h.started_at, h.schedule, h.slot
+      from windlass.lease_heads(p_worker, p_claim_no, p_limit, p_jobs, p_queues, p_after,
+                                p_window, coalesce(p_turn, p_claim_no), v_now) h
+     where h.kind = 'run';
 end
 $$;

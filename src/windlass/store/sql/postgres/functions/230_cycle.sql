@@ -6,13 +6,15 @@
 --   lost     (tenant, id, token) of an end that was not recorded: the lease is another's
 --   refused  nothing was claimed: this worker is dead to the store and must register anew
 --   run      a run that the worker now holds, as from windlass.claim
+--   stop     the window ended the look into a queue at (rank, ready_at, id): there may be more
 create or replace function windlass.cycle(
   p_worker text, p_claim_no bigint,
   p_tenants text[], p_ids uuid[], p_tokens bigint[], p_results json[],
   p_others json,
   p_limit integer, p_jobs text[], p_queues text[] default null,
   p_after json default null, p_window integer default null,
-  p_run_tenants text[] default null, p_run_ids uuid[] default null
+  p_run_tenants text[] default null, p_run_ids uuid[] default null,
+  p_turn bigint default null
 ) returns table (
   kind text, tenant text, id uuid, job text, queue text, token bigint, attempt integer,
   failures integer, crash_count integer, input json, options json, trace text, rank integer,
@@ -58,8 +60,9 @@ begin
                                                     p_queues, p_run_tenants, p_run_ids, v_now) c;
     else
       return query
-        select 'run', c.* from windlass.lease_heads(p_worker, p_claim_no, p_limit, p_jobs,
-                                                    p_queues, p_after, p_window, v_now) c;
+        select c.* from windlass.lease_heads(p_worker, p_claim_no, p_limit, p_jobs, p_queues,
+                                             p_after, p_window, coalesce(p_turn, p_claim_no),
+                                             v_now) c;
     end if;
   end if;
 end

@@ -32,7 +32,8 @@ select windlass.register(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s)
 select kind, tenant, id::text, job, queue, token, attempt, failures, crash_count,
        input::text, options::text, trace, rank, ready_at::text, started_at, schedule::text, slot
   from windlass.cycle(%s, %s, %s::text[], %s::uuid[], %s::bigint[], %s::json[], %s::json,
-                      %s, %s::text[], %s::text[], %s::json, %s::integer, %s::text[], %s::uuid[])
+                      %s, %s::text[], %s::text[], %s::json, %s::integer, %s::text[], %s::uuid[],
+                      %s::bigint)
 
 -- name: renew
 select json_strip_nulls(windlass.renew(%s, %s, %s::text[], %s::uuid[], %s::bigint[], %s))::text

@@ -28,6 +28,14 @@ select w.tenant, w.id, w.job, w.queue, w.token + 1, w.attempt + 1, w.failures, w
    and (w.expires_at is null or w.expires_at > :now)
  limit :limit
 
+-- name: window_end
+-- The last key of a window from a key on; nothing where the queue is shorter.
+select r.rank, r.ready_at, r.id
+  from ready r
+ where r.queue = :queue and (r.rank, r.ready_at, r.id) > (:rank, :ready_at, :id)
+ order by r.rank, r.ready_at, r.id, r.tenant
+ limit 1 offset :window - 1
+
 -- name: lease_range
 insert into leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
                     attempt, failures, crash_count, token, seq, expires_at)
