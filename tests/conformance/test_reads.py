@@ -5,13 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
-from tests.conformance.kit import ABSENT, LEASE, Driver, ids, make_error, raw, reachable, ref
+from tests.conformance.kit import ABSENT, JOB, LEASE, Driver, ids, make_error, raw, reachable, ref
+from tests.conformance.places import Place, PostgresPlace
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import JobRow, RunFilter, RunRef
 from windlass.domain.states import Failure, Status
 from windlass.sources import Ids, ManualClock
+from windlass.store.sqlite import read
 
 # -- jobs ------------------------------------------------------------------------------------
 
@@ -388,3 +391,29 @@ def test_leases_of_the_dead_are_in_the_backlog_until_they_are_reaped(drive: Driv
     assert drive.call(drive.ops.backlog(None, None)).running == 1
     drive.sweep(reap=True)
     assert drive.call(drive.ops.backlog(None, None)).ready == 1
+
+
+def test_no_count_of_the_backlog_is_hidden_by_another(
+    drive: Driver, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stops at so many of its own, wherever they are in the table."""
+    most = 2
+    soon = [drive.start() for _ in range(3)]
+    drive.add_many(3, delay=3600.0)
+    drive.add(delay=30.0)
+    for claimed in soon:
+        drive.finish(claimed, Outcome.RETRY)
+    drive.add_many(3, delay=3600.0)
+    drive.advance(60)
+
+    if isinstance(place, PostgresPlace):
+        with psycopg.connect(place.url) as conn:
+            conn.execute("select set_config('windlass.fake_now', %s, true)", (str(drive.now),))
+            ask = "select ready, retrying, scheduled from windlass.backlog(null, %s, %s)"
+            found = conn.execute(ask, ([JOB], most)).fetchone()
+    else:
+        monkeypatch.setattr(read, "MOST_COUNTED", most)
+        backlog = drive.call(drive.ops.backlog(None, [JOB]))
+        found = backlog.ready, backlog.retrying, backlog.scheduled
+
+    assert found == (1, 2, 2)

@@ -58,6 +58,7 @@ _SWEEP_AGAIN = 0.25
 _PLAN_AGAIN = 1.0
 _LAST_WORDS = 4.0  # after a grace of 25 s there is not much left of the 30 s that most give
 _RENEW_AGAIN = 0.5
+_COUNT_REST = 9.0  # times what it took to count what is left: that reads walls of other jobs
 
 
 class Worker:
@@ -188,18 +189,17 @@ class Worker:
         """Wait until nothing is ready, running or retrying for the jobs and queues served here."""
         await self.started.wait()
         while True:
-            jobs = tuple(self._roster.jobs)
+            jobs, began = tuple(self._roster.jobs), self._loop.time()
             left = await self._store.arun(
                 self._store.operations.backlog(self._options.queues, jobs)
             )
             if not left.ready and not left.running and not left.retrying and not self.busy:
                 return
             self._changed.clear()
-            try:
+            await asyncio.sleep(min(_COUNT_REST * (self._loop.time() - began), 5.0))
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(0.25, self._options.poll)):
                     await self._changed.wait()
-            except TimeoutError:
-                continue
 
     # -- beginning and end ----------------------------------------------------------------
 

@@ -1,6 +1,6 @@
--- What is left to do for some queues and jobs (null: all), over all tenants; each count stops
--- at p_most, so that the answer costs the same whatever the backlog. What is due counts as ready:
--- a dispatcher moves it any moment now.
+-- What is left to do for some queues and jobs (null: all), over all tenants. Each count stops
+-- at p_most of its own, so that the answer costs the same whatever the backlog, and none is
+-- hidden by another. What is due counts as ready: a dispatcher moves it any moment now.
 create or replace function windlass.backlog(
   p_queues text[] default null, p_jobs text[] default null, p_most integer default 100000,
   out ready integer, out running integer, out retrying integer, out scheduled integer,
@@ -22,12 +22,19 @@ begin
     from (select 1 from windlass.leases l
            where (p_queues is null or l.queue = any (p_queues))
              and (p_jobs is null or l.job = any (p_jobs)) limit p_most) x;
-  select count(*) filter (where x.why = 'backoff'),
-         count(*) filter (where x.why <> 'backoff' and x.due_at <= v_now),
-         count(*) filter (where x.why <> 'backoff' and x.due_at > v_now)
-    into retrying, v_due, scheduled
-    from (select t.why, t.due_at from windlass.timers t
-           where (p_queues is null or t.queue = any (p_queues))
+  select count(*) into retrying
+    from (select 1 from windlass.timers t
+           where t.why = 'backoff' and (p_queues is null or t.queue = any (p_queues))
+             and (p_jobs is null or t.job = any (p_jobs)) limit p_most) x;
+  select count(*) into v_due
+    from (select 1 from windlass.timers t
+           where t.why <> 'backoff' and t.due_at <= v_now
+             and (p_queues is null or t.queue = any (p_queues))
+             and (p_jobs is null or t.job = any (p_jobs)) limit p_most) x;
+  select count(*) into scheduled
+    from (select 1 from windlass.timers t
+           where t.why <> 'backoff' and t.due_at > v_now
+             and (p_queues is null or t.queue = any (p_queues))
              and (p_jobs is null or t.job = any (p_jobs)) limit p_most) x;
   ready := ready + v_due;
 end

@@ -111,9 +111,9 @@ select hex(g.id)
  order by g.id desc limit :limit
 
 -- name: backlog
--- Each count stops at :most, so that the answer costs the same whatever the backlog.
--- What is due counts as ready: a dispatcher moves it any moment now.
-select ready.n + timers.due, leases.n, timers.backoff, timers.others, ready.oldest
+-- Each count stops at :most of its own, so that the answer costs the same whatever the backlog,
+-- and none is hidden by another. What is due counts as ready: a dispatcher moves it any moment now.
+select ready.n + due.n, leases.n, backoff.n, scheduled.n, ready.oldest
   from (select count(*) as n, min(ready_at) as oldest
           from (select p.ready_at from ready p
                  where (:queues is null or p.queue in (select value from json_each(:queues)))
@@ -124,10 +124,21 @@ select ready.n + timers.due, leases.n, timers.backoff, timers.others, ready.olde
                  where (:queues is null or p.queue in (select value from json_each(:queues)))
                    and (:jobs is null or p.job in (select value from json_each(:jobs)))
                  limit :most)) leases,
-       (select count(*) filter (where why = 'backoff') as backoff,
-               count(*) filter (where why <> 'backoff' and due_at <= :now) as due,
-               count(*) filter (where why <> 'backoff' and due_at > :now) as others
-          from (select p.why, p.due_at from timers p
-                 where (:queues is null or p.queue in (select value from json_each(:queues)))
+       (select count(*) as n
+          from (select 1 from timers p
+                 where p.why = 'backoff'
+                   and (:queues is null or p.queue in (select value from json_each(:queues)))
                    and (:jobs is null or p.job in (select value from json_each(:jobs)))
-                 limit :most)) timers
+                 limit :most)) backoff,
+       (select count(*) as n
+          from (select 1 from timers p
+                 where p.why <> 'backoff' and p.due_at <= :now
+                   and (:queues is null or p.queue in (select value from json_each(:queues)))
+                   and (:jobs is null or p.job in (select value from json_each(:jobs)))
+                 limit :most)) due,
+       (select count(*) as n
+          from (select 1 from timers p
+                 where p.why <> 'backoff' and p.due_at > :now
+                   and (:queues is null or p.queue in (select value from json_each(:queues)))
+                   and (:jobs is null or p.job in (select value from json_each(:jobs)))
+                 limit :most)) scheduled
