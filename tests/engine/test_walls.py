@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import apsw
 import psycopg
@@ -13,6 +14,7 @@ from windlass import Status, Windlass
 from windlass.engine.lanes import Lane, Look, Reach
 
 LONG = 30_000
+QUIET: dict[str, Any] = {"poll": 60.0, "renew": 10.0, "services": False}  # nothing nudges it
 
 WALL_IN_SERVER = """
 with made as (select n, windlass.uuid7() as id from generate_series(1, {count}) n),
@@ -93,7 +95,7 @@ async def test_a_run_behind_a_wall_is_found(
     app.migrate()
     build_wall(url)
     run = await known.aenqueue()
-    async with working(app, queues=queues, poll=60.0, services=False):  # it goes on by itself
+    async with working(app, queues=queues, **QUIET):
         assert await app.aresult(run.id, timeout=PATIENCE) == "here"
 
     assert most_looked_at(looks, 1) <= 10_000
