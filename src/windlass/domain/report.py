@@ -41,12 +41,14 @@ class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `fingerprint` groups errors that are the same mistake: it covers the type and the place, but
     neither the message nor the line, which change with data and with every edit.
+
+    The defaults are for errors that a worker in another language told without one of these.
     """
 
-    type: str
-    message: str
-    traceback: str
-    fingerprint: str
+    type: str = "Error"
+    message: str = ""
+    traceback: str = ""
+    fingerprint: str = ""
 
 
 def describe_error(error: BaseException) -> ErrorInfo:

@@ -84,6 +84,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     trace: str | None = None
     schedule: str | None = None
     slot: datetime | None = None  # the instant of its schedule that this run is for
+    flaw: str | None = None  # why its row could not be read; it can only fail
 
     @property
     def ref(self) -> RunRef:

@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from windlass.domain.outcome import (
     decide_failure,
     describe_error,
 )
+from windlass.domain.policy import Fatal
 from windlass.domain.run import Claimed, Finish
 from windlass.domain.states import Failure
 from windlass.duration import parse_duration
@@ -56,7 +57,7 @@ class Runner:
         """Run an async handler to its end."""
         try:
             spec = holding.spec
-            args, kwargs = spec.signature.decode(holding.claimed.input)
+            args, kwargs = arguments_of(holding)
             if spec.signature.takes_context:
                 await open_all(self._resources)
                 ctx = Context(holding.claimed, holding, self._store, self.worker, self._resources)
@@ -74,7 +75,7 @@ class Runner:
         """Run a sync handler to its end, in this thread."""
         try:
             spec = holding.spec
-            args, kwargs = spec.signature.decode(holding.claimed.input)
+            args, kwargs = arguments_of(holding)
             if spec.signature.takes_context:
                 open_all_in_thread(self._resources)
                 ctx = SyncContext(
@@ -242,6 +243,13 @@ def canceled(holding: Holding, reason: str | None) -> Finish:
     """End a run as canceled."""
     error = asyncio.CancelledError(reason) if reason else None
     return finish(holding, Decision(outcome=Outcome.CANCELED), error=error)
+
+
+def arguments_of(holding: Holding) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What the handler is called with. A run of which a part cannot be read must not begin."""
+    if holding.claimed.flaw is not None:
+        raise Fatal(f"The run cannot be started: {holding.claimed.flaw}.")
+    return holding.spec.signature.decode(holding.claimed.input)
 
 
 def timeout_of(holding: Holding) -> float | None:

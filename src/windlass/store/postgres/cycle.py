@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, CycleReply, Finish, Held, Mark, Options, Want
+from windlass.store.mending import readable
 from windlass.store.postgres.ids import is_id
 from windlass.store.postgres.literals import json_array, plain_array, text_array
 
@@ -97,6 +98,11 @@ def _mark(row: tuple[Any, ...]) -> Mark:
 
 
 def _claimed(row: tuple[Any, ...]) -> Claimed:
+    options = slot = flaw = None
+    if row[10] is not None or row[16] is not None:  # most runs have neither
+        options, flaw = readable("options", _decode_options, row[10])
+        slot, bad_slot = readable("slot", datetime.fromisoformat, row[16])
+        flaw = flaw or bad_slot
     return Claimed(
         tenant=row[1],
         id=row[2],
@@ -107,8 +113,9 @@ def _claimed(row: tuple[Any, ...]) -> Claimed:
         failures=row[7],
         crash_count=row[8],
         input=msgspec.Raw(row[9].encode()),
-        options=None if row[10] is None else _decode_options(row[10]),
+        options=options,
         trace=row[11],
         schedule=row[15],
-        slot=row[16],
+        slot=slot,
+        flaw=flaw,
     )

@@ -25,6 +25,7 @@ from windlass.domain.run import (
     WorkerInfo,
 )
 from windlass.store.interface import Call
+from windlass.store.mending import read_row
 from windlass.store.postgres.cycle import pack_cycle, unpack_cycle
 from windlass.store.postgres.enqueue import (
     is_plain,
@@ -366,4 +367,4 @@ def _all(rows: Sequence[Row], kind: type[T]) -> Sequence[T]:
 
 
 def _parse(text: str, kind: type[T]) -> T:
-    return msgspec.json.decode(text, type=kind)
+    return read_row(text, kind)

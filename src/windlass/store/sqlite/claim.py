@@ -10,10 +10,10 @@ from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,
+    read_options,
     to_blob,
     to_id,
     to_json,
-    to_options,
     to_raw,
 )
 
@@ -127,6 +127,7 @@ def _mark(rank: int, ready_at: int, blob: bytes) -> Mark:
 
 
 def _claimed(row: Row) -> Claimed:
+    options, flaw = read_options(row[9])
     return Claimed(
         tenant=row[0],
         id=to_id(row[1]),
@@ -137,8 +138,9 @@ def _claimed(row: Row) -> Claimed:
         failures=row[6],
         crash_count=row[7],
         input=to_raw(row[8]),
-        options=to_options(row[9]),
+        options=options,
         trace=row[10],
         schedule=None if row[13] is None else to_id(row[13]),
         slot=None if row[14] is None else from_micros(row[14]),
+        flaw=flaw,
     )

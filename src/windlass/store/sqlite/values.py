@@ -9,6 +9,7 @@ import msgspec
 from windlass.domain.outcome import ErrorInfo
 from windlass.domain.run import NULL, Options
 from windlass.errors import BadArguments, RunNotFound
+from windlass.store.mending import EARLIEST, LATEST, UNREADABLE, mend_error, readable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -30,13 +31,16 @@ def to_micros(moment: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """Return the datetime, in UTC, of microseconds since 1970."""
-    return _EPOCH + timedelta(microseconds=micros)
+    """Return the datetime, in UTC, of microseconds since 1970, or the nearest that there is."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return LATEST if micros > 0 else EARLIEST
 
 
 def from_micros_or_none(micros: int | None) -> datetime | None:
     """As :func:`from_micros`, for a column that may be null."""
-    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    return None if micros is None else from_micros(micros)
 
 
 def micros_of(seconds: float) -> int:
@@ -105,19 +109,29 @@ def to_raw(text: str | None) -> msgspec.Raw:
     return NULL if text is None else msgspec.Raw(text)
 
 
+def read_options(text: str | None) -> tuple[Options | None, str | None]:
+    """Return a run's options, or what is wrong with them."""
+    return readable("options", _options.decode, text)
+
+
 def to_options(text: str | None) -> Options | None:
-    """Return a run's options."""
-    return None if text is None else _options.decode(text)
+    """Return a run's options; None where they cannot be read."""
+    return read_options(text)[0]
 
 
 def to_error(text: str | None) -> ErrorInfo | None:
-    """Return a stored error."""
-    return None if text is None else _error.decode(text)
+    """Return a stored error, as far as it can be read."""
+    if text is None:
+        return None
+    try:
+        return _error.decode(text)
+    except UNREADABLE:
+        return mend_error(readable("error", _anything.decode, text)[0] or text)
 
 
 def to_texts(text: str | None) -> tuple[str, ...]:
-    """Return a list of texts; null is the empty one."""
-    return () if text is None else _texts.decode(text)
+    """Return a list of texts; null is the empty one, and so is what cannot be read."""
+    return readable("texts", _texts.decode, text)[0] or ()
 
 
 def hex_list(blobs: Sequence[bytes]) -> str:

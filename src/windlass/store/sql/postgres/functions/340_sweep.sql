@@ -48,7 +48,9 @@ begin
   if p_dispatch then
     select json_agg(json_build_object('tenant', d.tenant, 'id', d.id)) into v_dispatched
       from windlass.dispatch(p_limit) d;
-    select t.due_at into v_due from windlass.timers t order by t.due_at limit 1;
+    -- What is due beyond the years that clients know is nothing to wait for.
+    select t.due_at into v_due from windlass.timers t
+     where t.due_at < '9999-12-31Z' order by t.due_at limit 1;
   end if;
   return json_build_object(
     'now', windlass.now(), 'dispatched', v_dispatched, 'expired', v_expired,

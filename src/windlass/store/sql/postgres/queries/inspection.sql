@@ -37,8 +37,10 @@ select row_to_json(o)::text
           join windlass.runs r on r.tenant = l.tenant and r.id = l.id
           left join windlass.jobs j on j.tenant = l.tenant and j.name = l.job
           left join windlass.workers w on w.id = l.worker
-         cross join lateral (select coalesce((r.options ->> 'timeout')::double precision,
-                                             j.timeout) as timeout) t
+         cross join lateral (
+           select coalesce(case when json_typeof(r.options -> 'timeout') = 'number'
+                                then (r.options ->> 'timeout')::double precision end,
+                           j.timeout) as timeout) t
          cross join lateral (select n.now - make_interval(secs => %s) as before) b
          where coalesce(w.alive_until, l.started_at) <= b.before
             or l.started_at + make_interval(secs => t.timeout) <= b.before

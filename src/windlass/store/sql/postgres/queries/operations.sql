@@ -29,8 +29,10 @@ select windlass.enqueue_many(%s::json, %s)::text
 select windlass.register(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s)
 
 -- name: cycle
+-- The slot as JSON has it: the driver would refuse all rows for one that it cannot read.
 select kind, tenant, id::text, job, queue, token, attempt, failures, crash_count,
-       input::text, options::text, trace, rank, ready_at::text, started_at, schedule::text, slot
+       input::text, options::text, trace, rank, ready_at::text, started_at, schedule::text,
+       to_json(slot) #>> '{}'
   from windlass.cycle(%s, %s, %s::text[], %s::uuid[], %s::bigint[], %s::json[], %s::json,
                       %s, %s::text[], %s::text[], %s::json, %s::integer, %s::text[], %s::uuid[],
                       %s::bigint)
