@@ -423,6 +423,7 @@ SQLSTATES: Mapping[str, type[WindlassError]] = MappingProxyType(
         "WL005": BadArguments,
         "WL006": UnknownJob,
         "WL007": PayloadTooLarge,
+        "WL010": BadPayload,
     }
 )
 """What each private SQLSTATE of the PostgreSQL functions means."""

@@ -32,12 +32,15 @@ from tests.conformance.places import (
     Tables,
     opened,
 )
+from tests.conformance.plain_sql import client
 from tests.conftest import Cluster
 from tests.fixtures.postgres import create_database, drop_database
 from windlass.sources import ManualSources, Sources
 from windlass.store.interface import Call, Store
 
 T = TypeVar("T")
+
+__all__ = ["client"]
 
 FACES = ("sync", "async")
 MEMORY = Path("/dev/shm")

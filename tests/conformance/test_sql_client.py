@@ -10,16 +10,14 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.rows import dict_row
 
-from tests.conformance.history import History, violations
 from tests.conformance.kit import ABSENT
-from tests.conformance.places import PostgresTables, Row
+from tests.conformance.places import Row
+from tests.conformance.plain_sql import Client
 from tests.fixtures.postgres import PostgresUnavailable, find_programs
 from windlass.domain.policy import Retry
 from windlass.domain.run import RunRef
@@ -28,57 +26,6 @@ from windlass.sources import Sources
 from windlass.store.postgres.store import PostgresStore
 
 WL008 = "WL008"
-
-
-class Client:
-    """A bare connection: nothing of Windlass but what is in the database."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.conn = psycopg.connect(url, autocommit=True, row_factory=dict_row)
-
-    def all(self, query: str, *arguments: object) -> Sequence[Row]:
-        """The rows of a query."""
-        cursor = self.conn.execute(query.encode(), arguments)
-        return cursor.fetchall() if cursor.description else []
-
-    def one(self, query: str, *arguments: object) -> Row:
-        """The only row of a query."""
-        (row,) = self.all(query, *arguments)
-        return row
-
-    def value(self, query: str, *arguments: object) -> Any:
-        """The only value of a query."""
-        (value,) = self.one(query, *arguments).values()
-        return value
-
-    def refused(self, query: str, *arguments: object) -> tuple[str, list[Any]]:
-        """The SQLSTATE and the DETAIL of an error."""
-        with pytest.raises(psycopg.Error) as caught:
-            self.all(query, *arguments)
-        error = caught.value
-        return error.sqlstate or "", json.loads(error.diag.message_detail or "null")
-
-    def status(self, run: object) -> str:
-        """A run's status."""
-        found = self.value("select status from windlass.get_runs('default', array[%s::uuid])", run)
-        return str(found)
-
-
-@pytest.fixture
-def client(pg_database: str) -> Iterator[Client]:
-    """A client of a database of its own, in which one job is defined."""
-    made = Client(pg_database)
-    job = {
-        "name": "greet", "queue": "mail", "priority": 3, "max_attempts": 3,
-        "retry": {"kind": "fixed", "base": 60, "jitter": 0},
-    }  # fmt: skip
-    made.all("select windlass.sync_jobs(%s::json)", json.dumps([job]))
-    yield made
-    made.conn.close()
-    tables = PostgresTables(pg_database)
-    assert violations(History.read(tables)) == []
-    tables.close()
 
 
 def _enqueue(client: Client) -> str:
@@ -345,8 +292,8 @@ def test_misuse_has_a_state_and_says_of_what(client: Client) -> None:
         "WL002", [run, "queued", "retry"],
     )  # fmt: skip
     assert client.refused(keyed, "2") == ("WL003", ["greet", "k", first])
-    state, (job, _) = client.refused("select windlass.enqueue('greet', p_delay => -1)")
-    assert (state, job) == ("WL005", "greet")
+    state, (job, _, argument) = client.refused("select windlass.enqueue('greet', p_delay => -1)")
+    assert (state, job, argument) == ("WL005", "greet", "delay")
     state, _ = client.refused("select windlass.retry('default', %s, 0)", run)
     assert state == "WL005"
     move = "select windlass.reschedule('default', %s, %s::timestamptz, %s::float8)"
@@ -389,7 +336,7 @@ def test_a_batch_has_the_same_limits(client: Client) -> None:
 
 
 def test_every_state_has_its_exception() -> None:
-    raised = {"WL001", "WL002", "WL003", "WL004", "WL005", "WL006", "WL007"}
+    raised = {f"WL00{n}" for n in range(1, 8)} | {"WL010"}
     # A worker is told by an answer, not by an exception, that it is dead.
     assert raised == set(SQLSTATES)
 

@@ -2,13 +2,17 @@
 
 import json
 import re
+import secrets
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from tools import make_docs
 from windlass.client.requests import UsingOptions
@@ -120,13 +124,31 @@ def test_protocol_page_runs_block_by_block(pg_database: str) -> None:
     found = blocks("docs/protocol.md", "sql")
     assert len(found) >= 10
     with psycopg.connect(pg_database, autocommit=True) as conn:
-        for block in found:
-            conn.execute(block.encode())
+        with _rights_of_a_client(conn):
+            for block in found:
+                conn.execute(block.encode())
         rows = conn.execute(
             "select status, count(*) from windlass.list_runs('default') group by 1"
         ).fetchall()
     # 7 succeeded; 8 waits for its time; 9 was retried and moved about, 10 was released.
     assert dict(rows) == {"succeeded": 1, "scheduled": 1, "queued": 2}
+
+
+@contextmanager
+def _rights_of_a_client(conn: psycopg.Connection[tuple[object, ...]]) -> Iterator[None]:
+    """Have the rights that the page tells of, and no others."""
+    role = sql.Identifier(f"wl_page_{secrets.token_hex(6)}")
+    for command in (
+        "create role {}",
+        "grant usage on schema windlass to {}",
+        "grant execute on all functions in schema windlass to {}",
+        "grant select on windlass.events to {}",
+        "set role {}",
+    ):
+        conn.execute(sql.SQL(command).format(role))
+    yield
+    for command in ("reset role", "drop owned by {}", "drop role {}"):
+        conn.execute(sql.SQL(command).format(role))
 
 
 def test_page_of_states_is_made_from_the_table() -> None:

@@ -131,6 +131,7 @@ def test_result_timeout_is_also_the_builtin_one() -> None:
         ("WL005", ["send", "needs a queue"], "Job 'send' needs a queue."),
         ("WL006", ["send"], "There is no job 'send'"),
         ("WL007", ["input", 5, 4], "The input is 5 bytes"),
+        ("WL010", ["input", "it has a NUL"], "The input cannot be stored: it has a NUL."),
     ],
 )
 def test_sqlstate_and_detail_make_the_error(sqlstate: str, detail: list[str], text: str) -> None:
@@ -138,4 +139,4 @@ def test_sqlstate_and_detail_make_the_error(sqlstate: str, detail: list[str], te
 
 
 def test_every_sqlstate_is_covered_above() -> None:
-    assert set(SQLSTATES) == {f"WL00{n}" for n in range(1, 8)}
+    assert set(SQLSTATES) == {f"WL00{n}" for n in range(1, 8)} | {"WL010"}

@@ -4,7 +4,7 @@
 -- Repeating a call with the same id or the same key makes no second run (created = false).
 create or replace function windlass.enqueue(
   p_job text,
-  p_input json default '{}',
+  p_input json default null,          -- null: as the job's definition says, or none
   p_id uuid default null,
   p_tenant text default 'default',
   p_queue text default null,          -- null: as the job's definition says
@@ -30,8 +30,10 @@ as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := windlass.now();
-  v_due timestamptz := v_now;
-  v_expires timestamptz := p_expires_at;
+  v_due timestamptz;
+  v_expires timestamptz;
+  v_input json := coalesce(p_input, windlass.default_input(p_tenant, p_job));
+  v_options json := windlass.check_options(p_job, p_options);
   v_queue text := p_queue;
   v_priority integer := p_priority;
   v_owner uuid;
@@ -45,21 +47,14 @@ begin
         using errcode = 'WL006', detail = json_build_array(p_job)::text;
     end if;
   end if;
-  if octet_length(p_input::text) > 1048576 then
-    perform windlass.refuse_input(octet_length(p_input::text));
-  end if;
-  if p_delay < 0 or p_key_ttl < 0 or p_expires_in < 0 then
-    perform windlass.refuse_negative(p_job);
-  end if;
+  perform windlass.check_json('input', array[v_input]);
+  perform windlass.check_length(p_job, 'key_ttl', p_key_ttl);
+  perform windlass.check_tags(p_job, p_tags);
   id := coalesce(p_id, windlass.uuid7());
-  if p_at is not null then
-    v_due := greatest(v_now, p_at);
-  elsif p_delay is not null then
-    v_due := v_now + make_interval(secs => p_delay);
-  end if;
-  if p_expires_in is not null then
-    v_expires := v_now + make_interval(secs => p_expires_in);
-  end if;
+  v_due := v_now + windlass.check_length(p_job, 'delay', p_delay);
+  v_due := greatest(v_now, coalesce(windlass.check_instant(p_job, 'at', p_at), v_due));
+  v_expires := v_now + windlass.check_length(p_job, 'expires_in', p_expires_in);
+  v_expires := coalesce(v_expires, windlass.check_instant(p_job, 'expires_at', p_expires_at));
   created := false;
   created_at := v_now;
   scheduled_for := v_due;
@@ -69,7 +64,7 @@ begin
     if exists (select 1 from windlass.runs r where r.tenant = p_tenant and r.id = p_id) then
       return;
     end if;
-    v_owner := windlass.take_key(p_tenant, p_job, p_key, id, p_input, p_key_ttl, v_now);
+    v_owner := windlass.take_key(p_tenant, p_job, p_key, id, v_input, p_key_ttl, v_now);
     if v_owner <> id then
       id := v_owner;
       return;
@@ -78,7 +73,7 @@ begin
 
   insert into windlass.runs (tenant, id, job, job_version, queue, priority, input, options, key,
                              tags, trace, created_at, scheduled_for, expires_at)
-  values (p_tenant, id, p_job, p_job_version, v_queue, v_priority, p_input, p_options, p_key,
+  values (p_tenant, id, p_job, p_job_version, v_queue, v_priority, v_input, v_options, p_key,
           p_tags, p_trace, v_now, v_due, v_expires)
   on conflict do nothing;
   if not found then

@@ -10,12 +10,11 @@ as $$
 declare
   v_now timestamptz := windlass.now();
 begin
+  perform windlass.check_json('input', p_inputs);
   insert into windlass.runs (tenant, id, job, job_version, queue, priority, input,
                              created_at, scheduled_for)
   select x.tenant, x.id, x.job, x.version, x.queue, x.priority,
-         case when octet_length(x.input::text) > 1048576
-              then windlass.refuse_input(octet_length(x.input::text)) else x.input end,
-         v_now, v_now
+         coalesce(x.input, windlass.default_input(x.tenant, x.job)), v_now, v_now
     from unnest(p_tenants, p_ids, p_jobs, p_versions, p_queues, p_priorities, p_inputs)
          as x(tenant, id, job, version, queue, priority, input);
   insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
@@ -30,7 +29,8 @@ begin
 exception when unique_violation then
   -- An id is known: a repeat of a call whose reply was lost. The longer way sorts it out.
   return windlass.enqueue_many(
-    (select json_agg(x)
+    (select json_agg(case when x.input is null then (row_to_json(x)::jsonb - 'input')::json
+                          else row_to_json(x) end)
        from unnest(p_tenants, p_ids, p_jobs, p_versions, p_queues, p_priorities, p_inputs)
             as x(tenant, id, job, job_version, queue, priority, input)), false);
 end

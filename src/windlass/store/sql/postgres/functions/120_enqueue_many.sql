@@ -1,5 +1,5 @@
 -- Enqueue a batch, all or none. Items carry the names of windlass.enqueue's arguments, less
--- the p_, with id, queue, priority and tenant given. Returns {"now": …, "existing":
+-- the p_, with id and queue given. Returns {"now": …, "existing":
 -- [{"n": place in the batch, from 1, "run": owner}, …]} for the items that made no run.
 -- p_keyed = false promises that no item has a key, and saves a pass over the batch.
 create or replace function windlass.enqueue_many(p_runs json, p_keyed boolean default true)
@@ -17,13 +17,16 @@ declare
   v_owners uuid[] := '{}';    -- … these have their key, or their id
   v_tenants text[];
   v_ids uuid[];
+  v_inputs json[];
   v_existing json;
 begin
+  perform windlass.check_escapes('batch', p_runs);
   if p_keyed then
     -- Keys are taken in one order by everybody; one key, in the order of the batch.
     for v_item in
       select x.n, x.id, coalesce(x.tenant, 'default') as tenant, x.job, x.key, x.key_ttl,
-             coalesce(x.input, 'null') as input
+             coalesce(x.input, p_runs -> (x.n - 1)::integer -> 'input',
+                      windlass.default_input(coalesce(x.tenant, 'default'), x.job)) as input
         from rows from (json_to_recordset(p_runs)
                as (id uuid, tenant text, job text, key text, key_ttl double precision,
                    input json)) with ordinality
@@ -31,9 +34,8 @@ begin
        where x.key is not null
        order by coalesce(x.tenant, 'default'), x.job, x.key, x.n
     loop
-      if v_item.key_ttl < 0 then
-        perform windlass.refuse_negative(v_item.job);
-      end if;
+      perform windlass.check_length(v_item.job, 'key_ttl', v_item.key_ttl);
+      perform windlass.check_json('input', array[v_item.input]);
       -- A repeat by id needs no key, which may be another's by now.
       if exists (select 1 from windlass.runs r
                   where r.tenant = v_item.tenant and r.id = v_item.id) then
@@ -51,17 +53,26 @@ begin
   with item as (
     select coalesce(x.tenant, 'default') as tenant, x.id, x.job, x.job_version, x.queue,
            coalesce(x.priority, 0) as priority,
-           -- of a record, JSON's null is no value; of a run, it is an input like any other
-           case when octet_length(x.input::text) > 1048576
-                then windlass.refuse_input(octet_length(x.input::text))
-                else coalesce(x.input, 'null') end as input,
-           x.options, x.key, x.tags, x.trace,
-           case when x.delay < 0 or x.expires_in < 0 then windlass.refuse_negative(x.job)
-                when x.at is not null then greatest(v_now, x.at)
-                when x.delay is not null then v_now + make_interval(secs => x.delay)
+           coalesce(x.input, 'null') as input, x.key, x.trace,
+           -- What is plainly right is let through; the functions are for the rest.
+           case when x.options::text ~ ('^[{]("max_attempts":[1-9][0-9]{0,5})?'
+                                        '(,?"timeout":[1-9][0-9]{0,8}([.][0-9]{1,6})?)?[}]$')
+                then x.options else windlass.check_options(x.job, x.options) end as options,
+           case when array_ndims(x.tags) > 1 then windlass.check_tags(x.job, x.tags)
+                else x.tags end as tags,
+           case when x.at between v_now and '9999-12-30Z' then x.at
+                when x.at is not null
+                then greatest(v_now, windlass.check_instant(x.job, 'at', x.at))
+                when x.delay between 0 and 3155760000 then v_now + make_interval(secs => x.delay)
+                when x.delay is not null
+                then v_now + windlass.check_length(x.job, 'delay', x.delay)
                 else v_now end as due,
-           case when x.expires_in is not null then v_now + make_interval(secs => x.expires_in)
-                else x.expires_at end as expires_at
+           case when x.expires_in between 0 and 3155760000
+                then v_now + make_interval(secs => x.expires_in)
+                when x.expires_in is not null
+                then v_now + windlass.check_length(x.job, 'expires_in', x.expires_in)
+                when x.expires_at between v_now and '9999-12-30Z' then x.expires_at
+                else windlass.check_instant(x.job, 'expires_at', x.expires_at) end as expires_at
       from rows from (json_to_recordset(p_runs)
              as (tenant text, id uuid, job text, job_version text, queue text, priority integer,
                  input json, options json, key text, tags text[], trace text,
@@ -77,7 +88,7 @@ begin
            i.tags, i.trace, v_now, i.due, i.expires_at
       from item i
     on conflict do nothing
-    returning tenant, id, job, queue, priority, tags, scheduled_for, expires_at
+    returning tenant, id, job, queue, priority, input, tags, scheduled_for, expires_at
   ), made_ready as (
     insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
                                 attempt, failures, crash_count, token, seq, expires_at)
@@ -100,7 +111,20 @@ begin
            case when f.scheduled_for > v_now then '{"why": "delay"}'::json end
       from fresh f
   )
-  select array_agg(f.tenant), array_agg(f.id) into v_tenants, v_ids from fresh f;
+  select array_agg(f.tenant), array_agg(f.id), array_agg(f.input)
+    into v_tenants, v_ids, v_inputs
+    from fresh f;
+  -- Afterwards, and all at once: what is refused here undoes the rest.
+  perform windlass.check_json('input', v_inputs);
+  if exists (select 1 from unnest(v_inputs) as i(input) where i.input::text = 'null') then
+    -- Of a record, JSON's null is no value; of a run, it is an input like any other. Only the
+    -- items themselves tell which of them have none.
+    update windlass.runs r set input = windlass.default_input(r.tenant, r.job)
+      from (select coalesce(e.item ->> 'tenant', 'default') as tenant, (e.item ->> 'id')::uuid as id
+              from json_array_elements(p_runs) as e(item) where e.item -> 'input' is null) i
+     where r.tenant = i.tenant and r.id = i.id
+       and (i.tenant, i.id) in (select * from unnest(v_tenants, v_ids));
+  end if;
 
   if coalesce(cardinality(v_ids), 0) < json_array_length(p_runs) then
     select json_agg(json_build_object('n', y.n, 'run', coalesce(y.owner, y.id)) order by y.n)

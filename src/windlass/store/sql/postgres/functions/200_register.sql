@@ -13,7 +13,7 @@ begin
   insert into windlass.workers (id, host, pid, version, queues, jobs, seats,
                                 started_at, renewed_at, alive_until)
   values (p_worker, p_host, p_pid, p_version, p_queues, p_jobs, p_seats,
-          v_now, v_now, v_now + make_interval(secs => p_lease))
+          v_now, v_now, v_now + windlass.check_length('register', 'lease', p_lease))
   on conflict (id) do update
     set renewed_at = excluded.renewed_at, alive_until = excluded.alive_until;
   return v_now;

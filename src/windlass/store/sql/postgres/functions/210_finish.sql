@@ -24,6 +24,7 @@ declare
   v_ids uuid[];
   v_tokens bigint[];
 begin
+  perform windlass.check_escapes('list of ends', p_finishes);
   with item as materialized (
     select x.*
       from json_to_recordset(p_finishes)
@@ -38,7 +39,9 @@ begin
               l.failures + coalesce(i.counts, false)::integer as failures,
               l.crash_count + (i.outcome = 'crashed')::integer as crash_count,
               l.token, l.seq + 1 as seq, l.expires_at,
-              i.outcome as told, i.delay, i.failure, i.result, i.error, i.timed_out, i.version,
+              i.outcome as told, greatest(i.delay, 0) as delay, i.failure,
+              windlass.check_result(i.result) as result,
+              windlass.check_error(l.job, i.error) as error, i.timed_out, i.version,
               -- a handler that ends its own run says why in the error's message
               coalesce(l.reason, case when i.outcome = 'canceled'
                                       then i.error ->> 'message' end) as reason,
@@ -93,7 +96,8 @@ begin
   ), later as (
     insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
                                  attempt, failures, crash_count, token, seq, expires_at)
-    select g.tenant, g.id, g.job, g.queue, g.rank, s.at + make_interval(secs => g.delay),
+    select g.tenant, g.id, g.job, g.queue, g.rank,
+           s.at + windlass.check_length(g.job, 'delay', g.delay),
            case g.outcome when 'retry' then 'backoff' else 'snooze' end,
            g.attempt, g.failures, g.crash_count, g.token, g.seq, g.expires_at
       from gone g, stamp s

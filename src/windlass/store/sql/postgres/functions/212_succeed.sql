@@ -18,6 +18,7 @@ declare
   v_ids uuid[];
   v_tokens bigint[];
 begin
+  perform windlass.check_json('result', p_results);
   with item as materialized (
     select x.tenant, x.id, x.token, x.result
       from unnest(p_tenants, p_ids, p_tokens, p_results) as x(tenant, id, token, result)

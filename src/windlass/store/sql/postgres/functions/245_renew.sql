@@ -21,7 +21,7 @@ declare
 begin
   update windlass.workers w
      set renewed_at = v_now,
-         alive_until = v_now + make_interval(secs => p_lease)
+         alive_until = v_now + windlass.check_length('renew', 'lease', p_lease)
    where w.id = p_worker;
   if not found then
     select json_agg(json_build_object('tenant', h.tenant, 'id', h.id, 'token', h.token))

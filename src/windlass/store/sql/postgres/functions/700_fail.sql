@@ -14,30 +14,29 @@ declare
   v_budget integer;
   v_policy json;
   v_delay double precision;
-  v_end json;
+  v_failure text;
 begin
   select * into v_lease from windlass.leases l
    where l.tenant = p_tenant and l.id = p_id and l.token = p_token for update;
   if not found then
     return false;
   end if;
-  select coalesce((r.options ->> 'max_attempts')::integer, j.max_attempts, 5),
+  select coalesce(case when json_typeof(r.options -> 'max_attempts') = 'number'
+                       then least((r.options ->> 'max_attempts')::numeric, 1000000)::integer end,
+                  j.max_attempts, 5),
          coalesce(j.retry, '{}')
     into v_budget, v_policy
     from windlass.runs r
     left join windlass.jobs j on j.tenant = r.tenant and j.name = r.job
    where r.tenant = p_tenant and r.id = p_id;
   v_delay := windlass.backoff(v_policy, v_lease.failures + 1);
-  if p_fatal or v_delay is null then
-    v_end := json_build_object('outcome', 'failed', 'failure', 'fatal');
-  elsif v_lease.failures + 1 >= v_budget then
-    v_end := json_build_object('outcome', 'failed', 'failure', 'exhausted');
-  else
-    v_end := json_build_object('outcome', 'retry', 'delay', v_delay);
-  end if;
-  perform windlass.finish(json_build_array(
-    v_end::jsonb || jsonb_build_object('tenant', p_tenant, 'id', p_id, 'token', p_token,
-                                       'counts', true, 'error', p_error::jsonb)));
+  v_failure := case when p_fatal then 'fatal'
+                    when v_delay is null or v_lease.failures + 1 >= v_budget then 'exhausted' end;
+  perform windlass.finish(json_build_array(json_build_object(
+    'tenant', p_tenant, 'id', p_id, 'token', p_token, 'counts', true,
+    'error', windlass.check_error(v_lease.job, p_error),
+    'outcome', case when v_failure is null then 'retry' else 'failed' end,
+    'failure', v_failure, 'delay', case when v_failure is null then v_delay end)));
   return true;
 end
 $$;
