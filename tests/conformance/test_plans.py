@@ -36,7 +36,8 @@ from windlass.store.sqlite.store import SqliteStore
 SOURCES = Sources.system()
 PART = 5_000  # rows in each position table, and finished runs
 LARGE = frozenset(
-    {"runs", "ready", "leases", "timers", "events", "attempts", "failures", "run_keys"}
+    {"runs", "ready", "leases", "timers", "events", "attempts", "failures"}
+    | {"run_keys", "run_tags"}
     | {"schedules", "schedule_slots", "schedule_live"}
 )
 # Two indexes fit, and to the planner neither looks better as long as there is next to nothing in
@@ -89,6 +90,7 @@ select 'default', id, 1, 1, 'w1', 'failed', now(), now() from made where part = 
 insert into windlass.events (tenant, subject, seq, type, at, attempt)
 select 'default', id, s, 'run.enqueued', now(), 0
   from made, generate_series(1, case part when 'failed' then 3 when 'leases' then 2 else 1 end) s;
+insert into windlass.run_tags (tenant, tag, id) select 'default', 't' || n % 10, id from made;
 insert into windlass.schedules (tenant, id, key, job, rule, input, options, overlap, enabled,
                                 origin, next_slot, seq, created_at, updated_at)
 select 'default', id, ':part-' || n, 'greet', '{}', '{}', '{}', 'queue', true, 'code',
@@ -245,6 +247,10 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "list queued": (_page(ops, status=Status.QUEUED), "ready_pkey", 800),
         "list running": (_page(ops, status=Status.RUNNING), "leases_pkey", 800),
         "list scheduled": (_page(ops, status=Status.SCHEDULED), "timers_pkey", 800),
+        "list tagged": (_page(ops, tag="t3"), "run_tags_pkey", 800),
+        "list tagged and dead": (_page(ops, tag="t3", dead=True), "run_tags_pkey", 800),
+        "list tagged and running": (_page(ops, tag="t3", status=Status.RUNNING),
+                                    "run_tags_pkey", 800),
         "due": (session.schedules.due(50), "schedules_by_next", 200),
         "fire": (session.schedules.fire(_decisions(session)), "schedules_pkey", 800),
         "release": (session.schedules.release_waiting(10), "schedule_slots_waiting", 2_000),

@@ -27,15 +27,29 @@ declare
 begin
   if p_tag is not null then
     return query
+      -- A tag together with any other filter: its runs are looked at one by one, newest first,
+      -- each by its keys, until the page is full.
       select g.id from windlass.run_tags g
-        join windlass.run_view v on v.tenant = g.tenant and v.id = g.id
+       cross join lateral (select r.job, r.queue, r.status, r.failure, r.created_at
+                             from windlass.runs r
+                            where r.tenant = g.tenant and r.id = g.id limit 1) r
        where g.tenant = p_tenant and g.tag = p_tag and g.id < v_high and g.id >= v_low
-         and (p_status is null or v.status = p_status)
-         and (p_job is null or v.job = p_job) and (p_queue is null or v.queue = p_queue)
-         and (p_failure is null or v.failure = p_failure)
-         and (not p_dead or (v.status = 'failed' and v.discarded_at is null))
-         and (p_created_from is null or v.created_at >= p_created_from)
-         and (p_created_to is null or v.created_at < p_created_to)
+         and (p_job is null or r.job = p_job) and (p_queue is null or r.queue = p_queue)
+         and (p_failure is null or r.failure = p_failure)
+         and (p_created_from is null or r.created_at >= p_created_from)
+         and (p_created_to is null or r.created_at < p_created_to)
+         and (not p_dead
+              or (r.status = 'failed'
+                  and (select f.discarded_at is null from windlass.failures f
+                        where f.tenant = g.tenant and f.id = g.id)))
+         and (p_status is null
+              or p_status = coalesce(
+                   r.status,
+                   (select 'queued' from windlass.ready q
+                     where q.tenant = g.tenant and q.id = g.id),
+                   (select 'running' from windlass.leases l
+                     where l.tenant = g.tenant and l.id = g.id),
+                   'scheduled'))
        order by g.id desc limit p_limit;
   elsif p_dead or p_status in ('failed', 'canceled') or p_failure is not null then
     return query
