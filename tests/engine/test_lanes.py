@@ -172,6 +172,19 @@ def test_no_claim_is_without_a_bound() -> None:
     assert [look.want.window for look in store.looks] == [1500, 1500, 1500, 10_000]
 
 
+def test_work_told_of_while_a_claim_was_on_its_way_is_looked_for_again() -> None:
+    """It may have been committed behind what the claim saw, and nobody tells of it twice."""
+    lane = make_lane()
+    store = Store(lane)
+    look = store.send(5)
+    lane.hear()
+    store.answer(look, 1)
+    assert lane.hungry
+    assert store.claim(0) is Reach.DEEP
+    assert store.claim(0) is Reach.HEAD
+    assert not lane.hungry
+
+
 def test_a_full_head_claim_leaves_a_lane_hungry() -> None:
     lane = make_lane()
     store = Store(lane)

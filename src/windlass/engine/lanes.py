@@ -89,6 +89,7 @@ class Look:
     want: Want
     reach: Reach
     sent: float  # by the loop's clock
+    told: int  # how often the lane had been told of work by then
 
 
 @dataclass(slots=True)
@@ -138,6 +139,7 @@ class Lane:
         self.ends = 0  # how often a seat became free
         self.waiting: deque[Holding] = deque()
         self.hungry = False  # whether the heads of the queues may have something
+        self._told = 0
         self._asked = 0  # seats promised to claims on their way
         self._turns = dict.fromkeys(Reach, 0)
         self._marks: dict[str, Mark] = {}  # where deep claims begin
@@ -153,6 +155,11 @@ class Lane:
         self.seats = seats
         self._marks = {}
         self._walls = {}
+
+    def hear(self) -> None:
+        """There may be something to claim."""
+        self.hungry = True
+        self._told += 1
 
     def ended(self, now: float) -> None:
         """A seat became free."""
@@ -188,7 +195,7 @@ class Lane:
         if reach is Reach.HEAD:
             self._next_head = now + _HEAD_EVERY
         self._walking = self._walking or reach in _BEHIND
-        return Look(self._want(limit, reach), reach, now)
+        return Look(self._want(limit, reach), reach, now, self._told)
 
     def answered(self, look: Look, reply: CycleReply, now: float) -> None:
         """Learn from a claim: was that all there is?"""
@@ -204,7 +211,8 @@ class Lane:
             # From now on: the others have a turn however slow it was.
             self._next_head = now + _HEAD_EVERY
             self._met(reply.stops, full)
-            self.hungry = full
+            # What it was told of while the claim was on its way may have come too late for it.
+            self.hungry = full or look.told != self._told
 
     def settle(self, look: Look) -> None:
         """A claim was answered or given up."""

@@ -123,7 +123,7 @@ class Pump:
     def hunger(self) -> None:
         """There may be something to claim."""
         for lane in self._lanes:
-            lane.hungry = True
+            lane.hear()
         self.nudge()
 
     def deliver(self, runs: tuple[RunRef, ...]) -> None:
