@@ -108,7 +108,7 @@ class Settings:
     """The queues a worker serves; None means all of them, for the jobs that it has."""
     tenant: str = "default"
     payload_limit: int = 1024 * 1024
-    """The most bytes of JSON for an input, a result or a step's value."""
+    """The most bytes of JSON for an input, a result or a step's value; the stores take no more."""
     ballast: int = 1024 * 1024
     """Bytes kept beside a SQLite file, let go when the disk is full."""
     log: LogKind = "console"
@@ -311,7 +311,7 @@ _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
         "tenant": _matching(
             r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", "letters, digits, '_', '.' and '-'"
         ),
-        "payload_limit": _integer(1, 64 * 1024 * 1024),
+        "payload_limit": _integer(1, 1024 * 1024),
         "ballast": _integer(0, 1024 * 1024 * 1024),
         "log": _choice("console", "json", fold=str.lower),
         "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", fold=str.upper),

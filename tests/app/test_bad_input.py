@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from windlass import (
-    BadArguments,
     BadDuration,
     BadOption,
     BadPayload,
@@ -174,6 +173,8 @@ OPTIONS: list[tuple[str, Any, type[WindlassError], str]] = [
     ("at", "2030-01-01", BadOption, "'2030-01-01' is not a datetime"),
     ("at", 5, BadOption, "5 is not a datetime"),
     ("at", None, BadOption, "None is not a datetime"),
+    ("at", datetime(9999, 12, 31, tzinfo=UTC), BadOption, "the last day is 9999-12-30"),
+    ("expires", datetime.max.replace(tzinfo=UTC), BadOption, "the last day is 9999-12-30"),
     ("at", NAIVE.date(), BadOption, "is not a datetime"),
     ("key", "", BadOption, "'' is not text"),
     ("key", 7, BadOption, "7 is not text"),
@@ -269,7 +270,7 @@ TIMES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"at": NAIVE}, BadOption, "has no time zone: say which, e.g. tzinfo=UTC"),
     ({"at": "2090-01-01T00:00Z"}, BadOption, "'2090-01-01T00:00Z' is not a datetime"),
     ({"at": 5}, BadOption, "5 is not a datetime"),
-    ({"at": datetime.max.replace(tzinfo=UTC)}, BadArguments, "from the year 1 to the last day"),
+    ({"at": datetime.max.replace(tzinfo=UTC)}, BadOption, "the last day is 9999-12-30"),
     ({"delay": -1}, BadDuration, "it is negative"),
     ({"delay": "-1s"}, BadDuration, "it is negative"),
     ({"delay": float("nan")}, BadDuration, "it is not finite"),

@@ -151,6 +151,17 @@ def _rights_of_a_client(conn: psycopg.Connection[tuple[object, ...]]) -> Iterato
         conn.execute(sql.SQL(command).format(role))
 
 
+def test_what_the_protocol_names_exists(pg_database: str) -> None:
+    page = (ROOT / "docs/protocol.md").read_text("utf-8")
+    named = set(re.findall(r"`windlass\.(\w+)(?:\(.*?\))?`", page))
+    with psycopg.connect(pg_database) as conn:
+        rows = conn.execute(
+            "select proname from pg_proc where pronamespace = 'windlass'::regnamespace"
+            " union select relname from pg_class where relnamespace = 'windlass'::regnamespace"
+        ).fetchall()
+    assert {"enqueue", "claim", "reschedule"} <= named <= {name for (name,) in rows}
+
+
 def test_page_of_states_is_made_from_the_table() -> None:
     assert make_docs.PAGE.read_text("utf-8") == make_docs.page()
 

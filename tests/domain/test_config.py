@@ -148,7 +148,7 @@ BAD = [
     ("tenant", "../other", "letters, digits"),
     ("tenant", "a\u200bb", "letters, digits"),
     ("tenant", "x" * 101, "letters, digits"),
-    ("payload_limit", "0", "a whole number from 1 to 67,108,864"),
+    ("payload_limit", "0", "a whole number from 1 to 1,048,576"),
     ("log", "xml", "one of console, json"),
     ("log_level", "LOUD", "one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
 ]

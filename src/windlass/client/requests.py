@@ -22,6 +22,7 @@ from windlass.errors import BadOption
 MOST_TAGS = 100
 _LONGEST_KEY = 1000
 _LONGEST_TAG = 200
+_TOO_LATE = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class UsingOptions(TypedDict, total=False):
@@ -160,12 +161,12 @@ def _delay(value: Any) -> dict[str, Any]:
 
 
 def _at(value: Any) -> dict[str, Any]:
-    return {"at": check_instant("at", value)}
+    return {"at": _check_moment("at", value)}
 
 
 def _expires(value: Any) -> dict[str, Any]:
     if isinstance(value, datetime):
-        return {"expires_at": check_instant("expires", value), "expires_in": None}
+        return {"expires_at": _check_moment("expires", value), "expires_in": None}
     return {"expires_in": parse_duration(value), "expires_at": None}
 
 
@@ -176,6 +177,14 @@ def _tags(value: Any) -> dict[str, Any]:
     if len(tags) > MOST_TAGS:
         raise BadOption("tags", f"{len(tags)} are more than {MOST_TAGS}")
     return {"tags": tags}
+
+
+def _check_moment(option: str, value: object) -> datetime:
+    """One that is stored, and that any client can read in its own zone."""
+    instant = check_instant(option, value)
+    if instant >= _TOO_LATE:
+        raise BadOption(option, f"{value!r} is out of range: the last day is 9999-12-30")
+    return instant
 
 
 def check_instant(option: str, value: object) -> datetime:
