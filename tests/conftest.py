@@ -22,7 +22,10 @@ from tests.fixtures.postgres import (
     PostgresUnavailable,
     create_database,
     drop_database,
+    make_database,
     prepare_template,
+    remove_database,
+    with_database,
 )
 
 settings.register_profile("windlass", deadline=None, print_blob=True)
@@ -111,9 +114,17 @@ def pg_cluster(request: pytest.FixtureRequest) -> Cluster:
     return _cluster(request.config)
 
 
+@pytest.fixture(scope="session")
+def pg_desk(pg_cluster: Cluster) -> Iterator[psycopg.Connection]:
+    """One connection for the coming and going of thousands of databases."""
+    with psycopg.connect(pg_cluster.dsn, autocommit=True) as conn:
+        yield conn
+
+
 @pytest.fixture
-def pg_database(pg_cluster: Cluster) -> Iterator[str]:
+def pg_database(pg_cluster: Cluster, pg_desk: psycopg.Connection) -> Iterator[str]:
     """The URL of a fresh PostgreSQL database, dropped after the test."""
     name = f"wl_test_{secrets.token_hex(6)}"
-    yield create_database(pg_cluster.dsn, name, pg_cluster.template)
-    drop_database(pg_cluster.dsn, name)
+    make_database(pg_desk, name, pg_cluster.template)
+    yield with_database(pg_cluster.dsn, name)
+    remove_database(pg_desk, name)

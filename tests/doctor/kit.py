@@ -55,7 +55,7 @@ def make_app(url: str) -> Windlass:
 
 
 def hire(app: Windlass, name: str = "w", *, lease: float = 300.0, **fields: Any) -> None:
-    """Register a worker that is alive for so long; it may have been dead for a while."""
+    """Register a worker that is alive for so long."""
     given: dict[str, Any] = {
         "host": "box", "pid": 7, "version": "1", "queues": None, "jobs": ("greet", "post"),
         "seats": 10,

@@ -64,7 +64,7 @@ def test_an_idle_store_without_workers_is_only_noted(durable: str) -> None:
 
 def test_runs_that_wait_while_nobody_is_alive(url: str, app: Windlass) -> None:
     app.enqueue("greet")
-    hire(app, lease=-5)
+    hire(app, lease=0)
 
     found = only(checkup(url), "workers")
 
@@ -136,6 +136,14 @@ def age_leases(url: str) -> None:
         tamper(url, "update @leases set started_at = started_at - interval '100 s'")
 
 
+def age_workers(url: str) -> None:
+    """Let the leases of all workers have ended 100 seconds ago."""
+    if url.startswith("sqlite"):
+        tamper(url, "update workers set alive_until = alive_until - 100 * 1000000")
+    else:
+        tamper(url, "update @workers set alive_until = alive_until - interval '100 s'")
+
+
 def test_a_run_beyond_its_timeout(url: str, app: Windlass) -> None:
     run = app.enqueue("post")
     app.enqueue("greet")  # without a timeout
@@ -154,7 +162,8 @@ def test_runs_of_dead_workers_that_nobody_reaps(url: str, app: Windlass) -> None
     run = app.enqueue("greet")
     hire(app)
     claim(app)
-    hire(app, lease=-100)
+    hire(app, lease=0)
+    age_workers(url)
     hire(app, "other")
 
     report = checkup(url)
