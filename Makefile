@@ -6,7 +6,8 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 PYTHON  ?=
-WORKERS ?= 2
+# One more than cores: tests with real processes wait for leases more than they work.
+WORKERS ?= 3
 ARGS    ?=
 SOURCES := $(wildcard src tests tools bench examples)
 

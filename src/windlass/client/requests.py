@@ -183,7 +183,7 @@ def _check_moment(option: str, value: object) -> datetime:
     """One that is stored, and that any client can read in its own zone."""
     instant = check_instant(option, value)
     if instant >= _TOO_LATE:
-        raise BadOption(option, f"{value!r} is out of range: the last day is 9999-12-30")
+        raise BadOption(option, f"{instant.isoformat()} is too late: the last day is 9999-12-30")
     return instant
 
 
