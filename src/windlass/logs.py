@@ -1,7 +1,8 @@
 """Logs by the standard library, one event per line.
 
-Within the package every module logs to `logging.getLogger(__name__)`: constant text, with what
-varies in `extra`. As a library, Windlass adds no handler but a NullHandler; only its commands call
+Within the package every module logs to the logger of its own name: constant text, with what
+varies in `extra`. What must go on whoever listens, the engine above all, does so by `steady_log`.
+As a library, Windlass adds no handler but a NullHandler; only its commands call
 `configure`. Whatever text gets into an event, it cannot start a line of its own: JSON is written
 in ASCII, and the console shows control characters escaped and tracebacks behind a bar.
 """

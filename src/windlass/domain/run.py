@@ -151,9 +151,8 @@ class CycleReply(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[Held, ...] = ()  # finishes refused: the lease is another's, or gone
     claimed: tuple[Claimed, ...] = ()
     marks: dict[str, Mark] = {}  # per queue, the last key taken
-    stops: dict[
-        str, Mark
-    ] = {}  # per queue, the last key looked at, where the window ended the look
+    # per queue, the last key looked at, where the window ended the look
+    stops: dict[str, Mark] = {}
     refused: bool = False  # the worker is dead to the store: register anew
 
 
