@@ -376,8 +376,9 @@ async def test_end_that_the_store_trips_over_holds_up_no_other(app: Windlass, mo
     assert [(run.status, run.attempt) for run in runs] == [("succeeded", 1)] * 31
 
 
+@pytest.mark.parametrize("refused", [0, 1], ids=["first", "alone"])
 async def test_end_whose_trip_is_canceled_with_the_loop_is_recorded(
-    app: Windlass, moody: Moody, monkeypatch: pytest.MonkeyPatch
+    app: Windlass, moody: Moody, monkeypatch: pytest.MonkeyPatch, refused: int
 ) -> None:
     """What asyncio.run does when its main coroutine has ended: cancel every task at once."""
 
@@ -385,11 +386,15 @@ async def test_end_whose_trip_is_canceled_with_the_loop_is_recorded(
     async def work() -> str:
         return "done"
 
-    sent, real = asyncio.Event(), moody.arun
+    sent, real, refusals = asyncio.Event(), moody.arun, 0
 
     async def arun(call: Call[Any]) -> Any:
+        nonlocal refusals
         given = moody.operations.given.get(id(call))
         if given is not None and given[0] and not sent.is_set():
+            if refusals < refused:
+                refusals += 1
+                raise StoreError("not now")
             sent.set()
             await asyncio.Event().wait()
         return await real(call)

@@ -278,21 +278,26 @@ class Pump:
     async def _one_by_one(self, finishes: Sequence[Finish]) -> None:
         """One end that the store refuses must not take its neighbours with it."""
         left, trouble = deque(finishes), 0
-        while left and trouble < _ENOUGH_TROUBLE:
-            finish = left.popleft()
-            try:
-                await self._send_alone(finish)
-            except _REFUSED as error:
-                self._forgotten(Held(finish.tenant, finish.id, finish.token))
-                log.error("end not recorded", extra={"run": finish.id, "error": str(error)})
-            except SchemaMismatch:
-                raise
-            except WindlassError as error:
-                trouble += 1
-                self._keep(finish, error)
-            else:
-                trouble = 0
-        self._ends.extendleft(reversed(left))
+        try:
+            while left and trouble < _ENOUGH_TROUBLE:
+                trouble = 0 if await self._try_alone(left[0]) else trouble + 1
+                left.popleft()
+        finally:
+            self._ends.extendleft(reversed(left))
+
+    async def _try_alone(self, finish: Finish) -> bool:
+        """Whether it is settled; if not, it is kept."""
+        try:
+            await self._send_alone(finish)
+        except _REFUSED as error:
+            self._forgotten(Held(finish.tenant, finish.id, finish.token))
+            log.error("end not recorded", extra={"run": finish.id, "error": str(error)})
+        except SchemaMismatch:
+            raise
+        except WindlassError as error:
+            self._keep(finish, error)
+            return False
+        return True
 
     def _keep(self, finish: Finish, error: WindlassError) -> None:
         """Try an end that is not at fault itself again, alone."""
