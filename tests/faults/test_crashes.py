@@ -124,10 +124,12 @@ def test_a_handler_that_holds_the_interpreter_is_fenced(
 ) -> None:
     """F07: nothing in its process can renew, so its runs are another's when it wakes up."""
     fleet.command(**BRISK)
-    run = jobs.jobs["hold_gil"].enqueue(seconds=3 * BRISK["lease"])
+    run = jobs.jobs["hold_gil"].enqueue()
     (first,) = stage.await_start(run.id)
     fleet.command(**BRISK)
     stage.await_start(run.id, attempt=2)
+    assert stage.said("effects", run.id, attempt=1) is None, "it was awake: this tests nothing"
+    stage.witness.raise_flag("wake")
     stage.await_line("effects", run.id, attempt=1)  # it woke up, had its effect, and tells it
     eventually(lambda: "starting over" in fleet.processes[0].log(), what="it was declared dead")
     stage.witness.raise_flag("release")

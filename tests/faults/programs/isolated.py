@@ -84,16 +84,25 @@ async def stall(ctx: Context, seconds: float) -> int:
     return ctx.attempt
 
 
-def hold_gil(ctx: SyncContext, seconds: float) -> int:
-    """The first attempt is a call into C that does not let go of the interpreter; the second one
-    holds the lease until the flag `release` is up."""
+def hold_gil(ctx: SyncContext) -> int:
+    """The first attempt does not let go of the interpreter, as a long call into C would not, until
+    the flag `wake` is up; the second one holds the lease until the flag `release` is up."""
     witness.write("starts", ctx)
     if ctx.attempt == 1:
-        ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
+        _hold_interpreter(str(witness.folder / "wake").encode())
     while ctx.attempt == 2 and not witness.flag("release"):
         time.sleep(_LOOK)
     witness.write("effects", ctx)
     return ctx.attempt
+
+
+def _hold_interpreter(path: bytes) -> None:
+    libc = ctypes.PyDLL(None)  # whose calls keep the interpreter
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(3600)  # between two calls nobody gets it either
+    while libc.access(path, os.F_OK) != 0:
+        libc.usleep(int(_LOOK * 1_000_000))
+    sys.setswitchinterval(usual)
 
 
 def stubborn(ctx: SyncContext) -> None:
