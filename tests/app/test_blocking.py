@@ -33,9 +33,8 @@ class Stopwatch(SystemClock):
 
 
 @pytest.fixture
-def watch(monkeypatch: pytest.MonkeyPatch) -> Stopwatch:
-    """The clock of the application; nobody was told anything yet."""
-    monkeypatch.setattr(blocking, "_told", set())
+def watch() -> Stopwatch:
+    """The clock of the application."""
     return Stopwatch()
 
 

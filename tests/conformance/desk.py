@@ -22,7 +22,7 @@ from windlass.domain.timetable import (
     SlotRow,
     Stored,
 )
-from windlass.store.interface import ScheduleOperations
+from windlass.store.scheduling import ScheduleOperations
 
 MINUTE = timedelta(minutes=1)
 

@@ -7,9 +7,10 @@ from typing import Any
 from tests.conformance.kit import ABSENT, make_worker
 from windlass.domain.run import Held, RunFilter, RunRef, Want
 from windlass.domain.timetable import ScheduleFilter, ScheduleRef
-from windlass.store.interface import Call, Operations, ScheduleOperations
+from windlass.store.interface import Call, Operations
 from windlass.store.postgres.operations import PostgresOperations
 from windlass.store.postgres.schedules import PostgresSchedules
+from windlass.store.scheduling import ScheduleOperations
 from windlass.store.sqlite.operations import SqliteOperations
 from windlass.store.sqlite.schedule_calls import SqliteSchedules
 

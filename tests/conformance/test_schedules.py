@@ -25,7 +25,7 @@ from windlass.domain.timetable import (
 from windlass.errors import BadArguments
 from windlass.schedules.deleting import delete_wholly
 from windlass.store.flow import run_flow
-from windlass.store.interface import ScheduleOperations
+from windlass.store.scheduling import ScheduleOperations
 
 CREATED, CHANGED = EventType.SCHEDULE_CREATED, EventType.SCHEDULE_CHANGED
 

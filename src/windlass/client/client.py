@@ -21,7 +21,6 @@ from windlass.domain.states import Failure, Status
 from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption, ResultTimeout, RunFailed, RunNotFound
 from windlass.sources import Sources
-from windlass.store.blocking import Blocking
 from windlass.store.interface import Call, Store
 from windlass.store.transactions import AsyncTransaction, Transaction
 from windlass.transport.interface import Transport, encode_message
@@ -178,7 +177,7 @@ class Client:
     def wait(self, run: str, *, timeout: Duration | None = None) -> Run:
         """Wait until a run has ended, whatever the outcome. Raises ResultTimeout."""
         patience = _Wait(run, timeout, self._sources)
-        with Blocking(self._sources.clock):
+        with self._store.blocking.watch():
             while True:
                 found = self.get(run)
                 if found.status.finished:
@@ -256,7 +255,9 @@ class Client:
         for name, value in query.items():
             reader = _LIST_READERS.get(name)
             if reader is None:
-                raise BadOption(name, f"there is none, but {', '.join(_LIST_READERS)}")
+                raise BadOption(
+                    name, f"there is no such filter; there are {', '.join(_LIST_READERS)}"
+                )
             if value is not None:
                 given[name] = reader(name, value)
         return RunFilter(tenant=self._tenant, **given)

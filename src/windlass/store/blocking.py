@@ -19,16 +19,49 @@ log = logging.getLogger(__name__)
 LONG = 0.1
 _PACKAGE = "windlass"
 _TWINS = {"wait": "await_end"}  # whose name could not be what it would be
-_MOST_PLACES = 1_000
-_told: set[tuple[str, int]] = set()  # places in programs, of which a process has but so many
+_MOST_PLACES = 1_000  # a program has but so many; one that makes up new ones is told again
 
 
-class Blocking:
-    """Watches one blocking call: a look at the clock before and after, unless it takes long."""
-
-    __slots__ = ("_began", "_clock")
+class BlockingCalls:
+    """The blocking calls of one store, and the places that were told of theirs."""
 
     def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._told: set[tuple[str, int]] = set()
+
+    def watch(self) -> "Watched":
+        """For the ``with`` around a call: a look at the clock before and after."""
+        return Watched(self, self._clock)
+
+    def tell(self, took: float, frame: FrameType) -> None:
+        """Say which call it was, as its caller knows it, and what to await in its place."""
+        ours, caller = frame, frame.f_back
+        while caller is not None and _is_ours(caller):
+            ours, caller = caller, caller.f_back
+        place = (caller.f_code.co_filename, caller.f_lineno) if caller is not None else ("", 0)
+        if place in self._told:
+            return
+        if len(self._told) >= _MOST_PLACES:
+            self._told.clear()
+        self._told.add(place)
+        call = ours.f_code.co_name
+        log.warning(
+            "%s() held up the event loop for %d ms, at %s:%d: in async code %s",
+            call,
+            round(took * 1000),
+            Path(place[0]).name,
+            place[1],
+            _instead(ours, call),
+        )
+
+
+class Watched:
+    """One call."""
+
+    __slots__ = ("_began", "_calls", "_clock")
+
+    def __init__(self, calls: BlockingCalls, clock: Clock) -> None:
+        self._calls = calls
         self._clock = clock
         self._began = 0.0
 
@@ -43,7 +76,7 @@ class Blocking:
     ) -> None:
         took = self._clock.monotonic() - self._began
         if took > LONG and _on_a_loop():
-            _tell(took, sys._getframe(1))
+            self._calls.tell(took, sys._getframe(1))
 
 
 def _on_a_loop() -> bool:
@@ -52,28 +85,6 @@ def _on_a_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _tell(took: float, frame: FrameType) -> None:
-    """Say which call it was, as its caller knows it, and what to await in its place."""
-    ours, caller = frame, frame.f_back
-    while caller is not None and _is_ours(caller):
-        ours, caller = caller, caller.f_back
-    place = (caller.f_code.co_filename, caller.f_lineno) if caller is not None else ("", 0)
-    if place in _told:
-        return
-    if len(_told) >= _MOST_PLACES:
-        _told.clear()
-    _told.add(place)
-    call = ours.f_code.co_name
-    log.warning(
-        "%s() held up the event loop for %d ms, at %s:%d: in async code %s",
-        call,
-        round(took * 1000),
-        Path(place[0]).name,
-        place[1],
-        _instead(ours, call),
-    )
 
 
 def _is_ours(frame: FrameType) -> bool:

@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from windlass.domain.run import RunRecord, RunRef
-
-if TYPE_CHECKING:
-    from windlass.store.interface import Call
+from windlass.store.calls import Call
 
 
 class ControlOperations(Protocol):
     """The verbs of operators. A run that does not exist raises RunNotFound."""
 
-    def cancel(self, run: RunRef, reason: str | None) -> "Call[RunRecord]":
+    def cancel(self, run: RunRef, reason: str | None) -> Call[RunRecord]:
         """End a run that has not started (final); ask for the end of a running one.
 
         Repeating it is harmless. A finished run raises IllegalTransition, except one that
@@ -21,7 +19,7 @@ class ControlOperations(Protocol):
         """
         ...
 
-    def retry(self, run: RunRef, max_attempts: int | None) -> "Call[RunRecord]":
+    def retry(self, run: RunRef, max_attempts: int | None) -> Call[RunRecord]:
         """Reopen a failed, canceled or stale run: queued, with a fresh budget.
 
         Token, attempt and seq go on; failures and crash_count start at zero.
@@ -30,7 +28,7 @@ class ControlOperations(Protocol):
 
     def reschedule(
         self, run: RunRef, *, at: datetime | None = None, delay: float | None = None
-    ) -> "Call[RunRecord]":
+    ) -> Call[RunRecord]:
         """Move a run that has not started to another time; reopen one that ended, for that time.
 
         Either ``at`` or ``delay``, in seconds from the store's now. A time that has come makes it
@@ -40,6 +38,6 @@ class ControlOperations(Protocol):
         """
         ...
 
-    def discard(self, tenant: str, runs: Sequence[str]) -> "Call[int]":
+    def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
         """Take failed runs off the list of dead letters; returns how many were on it."""
         ...

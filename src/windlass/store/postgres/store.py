@@ -14,10 +14,10 @@ import psycopg
 from windlass.domain.run import NewRun
 from windlass.errors import StoreError, StoreUnavailable, UsageError
 from windlass.sources import Clock, Sources, SystemClock
-from windlass.store.blocking import Blocking
+from windlass.store.blocking import BlockingCalls
 from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
-from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
+from windlass.store.interface import Call, Operations, Wakeups
 from windlass.store.postgres import migrate, transaction
 from windlass.store.postgres.checks import checks
 from windlass.store.postgres.connections import (
@@ -35,6 +35,7 @@ from windlass.store.postgres.operations import PostgresOperations, Row, Statemen
 from windlass.store.postgres.schedules import PostgresSchedules
 from windlass.store.postgres.transaction import AsyncPostgresTransaction, PostgresTransaction
 from windlass.store.queries import load_queries
+from windlass.store.scheduling import ScheduleOperations
 from windlass.store.transactions import Joined, TransactionScope
 
 T = TypeVar("T")
@@ -58,6 +59,7 @@ class PostgresStore:
     ) -> None:
         self._target = Target.parse(url, stall)
         self._sources = sources
+        self.blocking = BlockingCalls(sources.clock)
         self._patience = patience
         self._operations = PostgresOperations()
         self._schedules = PostgresSchedules()
@@ -95,7 +97,7 @@ class PostgresStore:
 
     def run(self, call: Call[T]) -> T:
         """Run a call, blocking."""
-        with Blocking(self._sources.clock):
+        with self.blocking.watch():
             return self._run(call)
 
     async def arun(self, call: Call[T]) -> T:

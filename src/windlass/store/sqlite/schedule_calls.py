@@ -23,7 +23,7 @@ from windlass.store.sqlite.operations import Kind, SqliteCall
 
 
 class SqliteSchedules:
-    """The operations of :class:`windlass.store.interface.ScheduleOperations`."""
+    """The operations of :class:`windlass.store.scheduling.ScheduleOperations`."""
 
     def put(self, new: Sequence[NewSchedule]) -> Call[Sequence[Stored]]:
         return SqliteCall(

@@ -20,10 +20,11 @@ from typing import Self, TypeVar
 from windlass.domain.run import NewRun
 from windlass.errors import StoreFull
 from windlass.sources import Sources
-from windlass.store.blocking import Blocking
+from windlass.store.blocking import BlockingCalls
 from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
-from windlass.store.interface import Call, Operations, ScheduleOperations, Wakeups
+from windlass.store.interface import Call, Operations, Wakeups
+from windlass.store.scheduling import ScheduleOperations
 from windlass.store.sqlite.backup import backup
 from windlass.store.sqlite.ballast import Ballast
 from windlass.store.sqlite.checks import checks
@@ -81,6 +82,7 @@ class SqliteStore:
     ) -> None:
         self.path = parse_path(place)
         self._sources = sources or Sources.system()
+        self.blocking = BlockingCalls(self._sources.clock)
         self._clock = StoreClock(self._sources.clock)
         self._busy_seconds = busy_seconds
         self._ballast = Ballast(self.path, ballast)
@@ -114,7 +116,7 @@ class SqliteStore:
 
     def run(self, call: Call[T]) -> T:
         """Run a call on this thread."""
-        with Blocking(self._sources.clock):
+        with self.blocking.watch():
             return self._run(call)
 
     async def arun(self, call: Call[T]) -> T:
