@@ -246,12 +246,14 @@ def test_a_retry_keeps_the_options(drive: Driver) -> None:
     assert drive.events(run)[-1].data is None
 
 
-@pytest.mark.parametrize("max_attempts", [0, -1])
-def test_a_budget_of_nothing_is_refused(drive: Driver, max_attempts: int) -> None:
+@pytest.mark.parametrize("max_attempts", [0, -1, 1_000_001])
+def test_a_budget_out_of_range_is_refused(drive: Driver, max_attempts: int) -> None:
     run = drive.ended(Outcome.FAILED)
 
-    with pytest.raises(BadArguments):
+    with pytest.raises(BadArguments, match="takes max_attempts of 1 to 1,000,000") as refused:
         drive.retry(run, max_attempts)
+
+    assert refused.value.parameter == "max_attempts"
 
     assert drive.get(run).status is Status.FAILED
 

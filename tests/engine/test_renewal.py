@@ -146,3 +146,26 @@ async def test_intent_of_a_newer_program_is_left_alone(app: Windlass, url: str) 
         assert (run.status, run.cancel_requested) == ("running", False)
         go.set()
         assert await app.aresult(run.id, timeout=PATIENCE) == 2
+
+
+async def test_a_cancel_over_the_intent_of_a_newer_program_is_in_the_history(
+    app: Windlass, url: str
+) -> None:
+    started = asyncio.Event()
+
+    @app.job
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    run = await work.aenqueue()
+    async with working(app):
+        await within(started)
+        wish(url, "pause")
+        await run.acancel("enough")
+        await run.acancel("more than enough")
+        assert (await run.await_end(timeout=PATIENCE)).status == "canceled"
+    events = await app.client.aevents(run.id)
+    requests = [event for event in events if event.type == "run.cancel_requested"]
+    assert [event.data for event in requests] == [{"reason": "enough"}]
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))

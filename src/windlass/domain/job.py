@@ -19,6 +19,7 @@ from windlass.errors import BadOption, UsageError
 
 DEFAULT_QUEUE = "default"
 DEFAULT_MAX_ATTEMPTS = 5
+MOST_ATTEMPTS = 1_000_000
 PRIORITIES = range(-32_768, 32_768)
 
 _NAME = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
@@ -87,7 +88,7 @@ def define_job(handler: Callable[..., Any], **options: Unpack[JobOptions]) -> Jo
     for option in options:
         if option not in JobOptions.__annotations__:
             known = ", ".join(JobOptions.__annotations__)
-            raise BadOption(option, f"there is none of that name, but {known}")
+            raise BadOption(option, f"there is no such option; there are {known}")
     name = check_name("name", options.get("name") or getattr(handler, "__name__", ""))
     signature = Signature.of(handler, job=name)
     return JobSpec(
@@ -148,7 +149,7 @@ def check_priority(value: object) -> int:
 
 def check_max_attempts(value: object) -> int:
     """At least one."""
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1_000_000:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_ATTEMPTS:
         raise BadOption("max_attempts", f"{value!r} is not a whole number from 1 to 1,000,000")
     return value
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import msgspec
 
 from windlass.domain.event import EventType
+from windlass.domain.job import MOST_ATTEMPTS
 from windlass.domain.run import Held, Options, RunRecord, RunRef
-from windlass.domain.states import Status, Verb, advance
+from windlass.domain.states import Intent, Status, Verb, advance
 from windlass.duration import MAX_SECONDS
 from windlass.errors import BadArguments, RunExpires, RunNotFound
 from windlass.store.sqlite.moves import Lease, Moves, Position, lease_of, position_of
@@ -48,8 +49,8 @@ def cancel(tx: Transaction, run: RunRef, reason: str | None) -> RunRecord:
 
 def retry(tx: Transaction, run: RunRef, max_attempts: int | None) -> RunRecord:
     """Reopen a finished run: queued, with a fresh budget."""
-    if max_attempts is not None and max_attempts < 1:
-        raise BadArguments("retry", "needs max_attempts of at least 1", "max_attempts")
+    if max_attempts is not None and not 1 <= max_attempts <= MOST_ATTEMPTS:
+        raise BadArguments("retry", "takes max_attempts of 1 to 1,000,000", "max_attempts")
     moves = Moves(tx)
     moves.to_ready(
         _reopen(tx, run, Verb.RETRY, max_attempts),
@@ -181,7 +182,7 @@ def _end_waiting(tx: Transaction, waits: _Waiting, reason: str | None) -> None:
 
 def _request_end(tx: Transaction, lease: Lease, reason: str | None) -> None:
     name = (lease.tenant, lease.id)
-    first = lease.intent is None
+    first = lease.wanted is not Intent.CANCEL
     tx.execute("request_cancel", (reason, lease.seq + first, *name))
     if first:
         data = None if reason is None else {"reason": reason}

@@ -31,7 +31,7 @@ begin
     end if;
     update windlass.leases l
        set intent = 'cancel', reason = coalesce(l.reason, p_reason),
-           seq = l.seq + (l.intent is null)::integer
+           seq = l.seq + (l.intent is distinct from 'cancel')::integer
      where l.tenant = p_tenant and l.id = p_id
     returning l.seq, l.attempt into v_lease;
     if found then

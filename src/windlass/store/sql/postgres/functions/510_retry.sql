@@ -11,10 +11,11 @@ declare
   v_run windlass.runs;
   v_status text;
 begin
-  if p_max_attempts < 1 then
-    raise exception 'max_attempts must be at least 1'
+  if p_max_attempts not between 1 and 1000000 then  -- as for windlass.check_options
+    raise exception 'p_max_attempts must be of 1 to 1000000'
       using errcode = 'WL005',
-            detail = json_build_array('retry', 'needs max_attempts of at least 1')::text;
+            detail = json_build_array('retry', 'takes max_attempts of 1 to 1,000,000',
+                                      'max_attempts')::text;
   end if;
   v_run := windlass.reopen_run(p_tenant, p_id, p_max_attempts);
   if v_run.id is null then
