@@ -132,7 +132,7 @@ class Settings:
             options, os.environ if environ is None else environ, directory or Path.cwd()
         ):
             if name not in _READERS:
-                raise BadOption(name, f"there is none of that name, but {_KNOWN}", source)
+                raise BadOption(name, f"there is no such setting; there are {_KNOWN}", source)
             if name not in found:
                 found[name] = _read(name, value, source)
                 sources[name] = source
@@ -148,7 +148,7 @@ class Settings:
         found: dict[str, Any] = {}
         for name, value, source in _candidates(options, {}, None):
             if name not in _READERS:
-                raise BadOption(name, f"there is none of that name, but {_KNOWN}", source)
+                raise BadOption(name, f"there is no such setting; there are {_KNOWN}", source)
             found[name] = _read(name, value, source)
         settings = replace(self, **_with_shares(found))
         _check_relations(settings, dict.fromkeys(found, "argument"))

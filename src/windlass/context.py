@@ -169,7 +169,7 @@ class _BaseContext:
 
     @property
     def trace(self) -> str:
-        """The trace id, 32 hexadecimal digits: the enqueuer's, else made of the run's id."""
+        """The trace id, 32 hexadecimal digits: as given in SQL, else made of the run's id."""
         return trace_of(self._claimed)
 
     @property

@@ -55,6 +55,9 @@ class UsageError(WindlassError):
     code = "usage"
 
 
+_UNKNOWN = "import the module that defines it, or start a worker that has it"
+
+
 class UnknownJob(UsageError):
     """No job of that name is registered or stored."""
 
@@ -69,8 +72,8 @@ class UnknownJob(UsageError):
         from difflib import get_close_matches  # every command would wait for it
 
         near = get_close_matches(self.job, self.known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "is the module that defines it imported?"
-        return f"There is no job {self.job!r}: {hint}"
+        hint = f"did you mean {near[0]!r}?" if near else _UNKNOWN
+        return f"There is no job {self.job!r}: {hint}{'' if near else '.'}"
 
 
 class DuplicateJob(UsageError):
@@ -212,7 +215,19 @@ class IllegalTransition(ConflictError):
         self.verb = verb
 
     def __str__(self) -> str:
-        return f"Run {self.run} is {self.status}: {self.verb} is not possible."
+        return f"Run {self.run} is {self.status}: {self.verb} is {_possible(self.verb)}."
+
+
+def _possible(verb: str) -> str:
+    match verb:
+        case "cancel":
+            return "for runs that have not ended"
+        case "retry":
+            return "for failed, canceled and stale runs"
+        case "reschedule":
+            return "for runs that wait, and for failed and canceled ones"
+        case _:
+            return "not possible"
 
 
 class KeyConflict(ConflictError):
@@ -227,7 +242,10 @@ class KeyConflict(ConflictError):
         self.run = run
 
     def __str__(self) -> str:
-        return f"Key {self.key!r} of job {self.job!r} belongs to run {self.run} with other input."
+        return (
+            f"Key {self.key!r} of job {self.job!r} belongs to run {self.run} with other input: "
+            "use another key, or the same input."
+        )
 
 
 class RunExpires(ConflictError):
@@ -378,7 +396,7 @@ class ResultTimeout(WindlassError, TimeoutError):
         self.timeout = timeout
 
     def __str__(self) -> str:
-        return f"Run {self.run} did not end within {self.timeout:g} s."
+        return f"Run {self.run} did not end within {self.timeout:g} s; it goes on."
 
 
 class ErrorLike(Protocol):

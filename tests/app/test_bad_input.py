@@ -202,8 +202,8 @@ OPTIONS: list[tuple[str, Any, type[WindlassError], str]] = [
     ("max_attempts", 0, BadOption, "0 is not a whole number from 1 to 1,000,000"),
     ("max_attempts", 1.5, BadOption, "1.5 is not a whole number from 1 to 1,000,000"),
     ("max_attempts", True, BadOption, "True is not a whole number from 1 to 1,000,000"),
-    ("dely", 1, BadOption, "there is none of that name, but delay, at, priority, key, key_ttl,"),
-    ("retry", 1, BadOption, "there is none of that name"),
+    ("dely", 1, BadOption, "there is no such option; there are delay, at, priority, key, key_ttl,"),
+    ("retry", 1, BadOption, "there is no such option; there are delay"),
 ]
 
 
@@ -298,7 +298,7 @@ async def test_time_of_a_reschedule_is_refused(
 
 
 QUERIES: list[tuple[dict[str, Any], str]] = [
-    ({"stat": "failed"}, "there is none, but status, job, queue, tag, failure"),
+    ({"stat": "failed"}, "there is no such filter; there are status, job, queue, tag, failure"),
     ({"status": "done"}, "'done' is not one of scheduled, queued, running"),
     ({"status": 5}, "5 is not one of"),
     ({"failure": "bored"}, "'bored' is not one of exhausted, fatal, timeout"),

@@ -70,6 +70,7 @@ async def test_by_name_without_the_handler(app: Windlass, url: str) -> None:
         assert await other.aresult(third.id, timeout=10) == {"first": 1, "second": 2}
 
 
+WHERE = "import the module that defines it, or start a worker that has it."
 TOO_LARGE = (
     "The input of job 'greet' is 1,048,587 bytes of JSON and the limit is 1,048,576: "
     "store it elsewhere and pass a pointer."
@@ -99,20 +100,30 @@ WRONG: list[tuple[str, Any, type[WindlassError], str]] = [
         PayloadTooLarge,
         TOO_LARGE,
     ),
-    ("gret", {}, UnknownJob, "There is no job 'gret': is the module that defines it imported?"),
+    (
+        "gret",
+        {},
+        UnknownJob,
+        f"There is no job 'gret': {WHERE}",
+    ),
     (
         "nul\0",
         {},
         UnknownJob,
-        "There is no job 'nul\\x00': is the module that defines it imported?",
+        f"There is no job 'nul\\x00': {WHERE}",
     ),
     (
         "\ud800",
         {},
         UnknownJob,
-        "There is no job '\\ud800': is the module that defines it imported?",
+        f"There is no job '\\ud800': {WHERE}",
     ),
-    ("", {}, UnknownJob, "There is no job '': is the module that defines it imported?"),
+    (
+        "",
+        {},
+        UnknownJob,
+        f"There is no job '': {WHERE}",
+    ),
 ]
 
 

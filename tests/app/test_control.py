@@ -78,7 +78,9 @@ async def test_finished_run_cannot_be_canceled(app: Windlass, work: Any) -> None
         before = run.record
         with pytest.raises(IllegalTransition) as caught:
             await run.acancel()
-        assert str(caught.value) == (f"Run {run.id} is {run.status.value}: cancel is not possible.")
+        assert str(caught.value) == (
+            f"Run {run.id} is {run.status.value}: cancel is for runs that have not ended."
+        )
         assert run.refresh().record == before
 
 
@@ -117,7 +119,7 @@ async def test_only_what_ended_badly_can_be_retried(app: Windlass, work: Any) ->
     good, _ = await finished(app, work)
     waiting = [work.enqueue(), work.using(delay="1h").enqueue()]
     for run in (good, *waiting):
-        with pytest.raises(IllegalTransition, match=f"is {run.status.value}: retry is not"):
+        with pytest.raises(IllegalTransition, match=f"is {run.status.value}: retry is for failed"):
             app.retry(run.id)
         with pytest.raises(IllegalTransition):
             await run.aretry()
@@ -185,7 +187,10 @@ async def test_run_that_succeeded_cannot_be_moved(app: Windlass, work: Any) -> N
     before = good.refresh().record
     with pytest.raises(IllegalTransition) as caught:
         app.reschedule(good.id, delay="1h")
-    assert str(caught.value) == f"Run {good.id} is succeeded: reschedule is not possible."
+    assert str(caught.value) == (
+        f"Run {good.id} is succeeded: "
+        "reschedule is for runs that wait, and for failed and canceled ones."
+    )
     with pytest.raises(IllegalTransition):
         await good.areschedule(delay=0)
     assert good.refresh().record == before
@@ -203,7 +208,7 @@ async def test_run_that_runs_cannot_be_moved(app: Windlass) -> None:
     run = await wait.aenqueue()
     async with working(app):
         await asyncio.wait_for(started.wait(), 10)
-        with pytest.raises(IllegalTransition, match="is running: reschedule is not possible"):
+        with pytest.raises(IllegalTransition, match="is running: reschedule is for runs that wait"):
             await run.areschedule(delay="1h")
         go.set()
         assert await app.aresult(run.id, timeout=10) == "done"

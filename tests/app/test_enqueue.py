@@ -237,7 +237,8 @@ def test_same_key_with_other_input_is_a_conflict(app: Windlass, greet: Any) -> N
         greet.using(key="k").enqueue("Bob")
     assert (caught.value.job, caught.value.key, caught.value.run) == ("greet", "k", first.id)
     assert str(caught.value) == (
-        f"Key 'k' of job 'greet' belongs to run {first.id} with other input."
+        f"Key 'k' of job 'greet' belongs to run {first.id} with other input: "
+        "use another key, or the same input."
     )
     assert len(app.list()) == 1
 

@@ -46,7 +46,7 @@ def test_one_refusal_does_not_spare_the_others(url: str, app: Windlass) -> None:
     assert result.stdout == f"{live.id} canceled\n"
     refused, missing = result.stderr.splitlines()
     assert refused == (
-        f"windlass: Run {done.id} is succeeded: cancel is not possible. "
+        f"windlass: Run {done.id} is succeeded: cancel is for runs that have not ended. "
         f"See `windlass show {done.id}`."
     )
     assert missing.startswith(f"windlass: There is no run {NOBODY}: ")
@@ -67,7 +67,9 @@ def test_retry(url: str, app: Windlass) -> None:
 def test_what_cannot_be_retried(url: str, app: Windlass) -> None:
     live = app.enqueue("greet")
 
-    assert "is queued: retry is not possible." in fails(4, "retry", live.id, "--url", url)
+    assert "is queued: retry is for failed, canceled and stale runs." in fails(
+        4, "retry", live.id, "--url", url
+    )
     assert "There is no run x: " in fails(3, "retry", "x", "--url", url)
     assert "Bad option max_attempts" in fails(
         2, "retry", live.id, "--max-attempts", "0", "--url", url
@@ -109,7 +111,8 @@ def test_what_cannot_be_rescheduled(url: str, app: Windlass) -> None:
     assert result.stdout.startswith(f"{live.id} scheduled for ")
     refused, missing = result.stderr.splitlines()
     assert refused == (
-        f"windlass: Run {done.id} is succeeded: reschedule is not possible. "
+        f"windlass: Run {done.id} is succeeded: "
+        "reschedule is for runs that wait, and for failed and canceled ones. "
         f"See `windlass show {done.id}`."
     )
     assert missing.startswith(f"windlass: There is no run {NOBODY}: ")

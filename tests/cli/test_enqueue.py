@@ -61,7 +61,7 @@ def test_all_options(known: str) -> None:
     assert (found["queue"], found["tags"]) == ("slow", ["a", "b"])
     assert found["scheduled_for"] == "2040-01-31T12:00:00Z"
     assert found["expires_at"] == "2041-01-31T11:00:00Z"
-    assert "of at most 7" in ok("show", printed.strip(), "--url", known)
+    assert "0 failures of at most 7" in ok("show", printed.strip(), "--url", known)
 
 
 def test_durations(known: str) -> None:
@@ -86,7 +86,9 @@ def test_the_same_key_is_the_same_run(known: str) -> None:
 
     assert ok("enqueue", "greet", "--url", known, "--key", "k") == first
     told = fails(4, "enqueue", "greet", "--url", known, "--key", "k", "--arg", "name=x")
-    assert told.endswith(f"Use another key, or see `windlass show {first.strip()}`.")
+    assert told.endswith(
+        f"use another key, or the same input. See `windlass show {first.strip()}`."
+    )
 
 
 def test_json_is_the_whole_run(known: str) -> None:
@@ -120,7 +122,7 @@ def test_wait_for_a_run_that_fails(known: str) -> None:
 def test_wait_not_for_ever(known: str) -> None:
     told = fails(1, "enqueue", "greet", "--url", known, "--wait", "--timeout-wait", "10ms")
 
-    assert "did not end within 0.01 s. It goes on: see `windlass show " in told
+    assert "did not end within 0.01 s; it goes on. See `windlass show " in told
 
 
 def test_who_stops_waiting_is_told_that_the_run_goes_on(

@@ -34,7 +34,7 @@ def test_the_table_has_a_row_for_each_run(url: str, app: Windlass) -> None:
 
     titles, *rows = ok("runs", "--url", url).splitlines()
 
-    assert titles.split() == ["RUN", "JOB", "STATUS", "TRIES", "CREATED", "NOTE"]
+    assert titles.split() == ["RUN", "JOB", "STATUS", "ATTEMPT", "CREATED", "NOTE"]
     assert [row.split()[:4] for row in rows] == [
         [later.id, "greet", "scheduled", "0"],
         [canceled.id, "greet", "canceled", "0"],

@@ -59,7 +59,7 @@ def test_into_a_pipe_goes_a_row_for_each_worker_and_each_run(url: str, app: Wind
     assert alive.split()[:3] == ["box:7:aaaaaa", "alive", "3/10"]
     assert alive.split()[-3:] == ["1.2", "default,mail", "greet"]
     assert dead.split()[:3] == ["box:8:bbbbbb", "dead", "0/10"]
-    assert run_titles.split() == ["RUN", "JOB", "QUEUE", "TRY", "STARTED", "WORKER"]
+    assert run_titles.split() == ["RUN", "JOB", "QUEUE", "ATTEMPT", "STARTED", "WORKER"]
     assert {row.split()[0] for row in rows} < {found.id for found in runs}
     assert len(rows) == 2
     assert rows[0].split()[-1] == "box:7:aaaaaa"

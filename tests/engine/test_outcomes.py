@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import reached, working
+from tests.fixtures.apps import PATIENCE, reached, working
 from windlass import (
     AttemptOutcome,
     Cancel,
@@ -283,3 +285,23 @@ async def test_many_retries_at_once_are_all_tried(app: Windlass) -> None:
         await asyncio.wait_for(worker.drained(), 20)
     assert len(tries) == 300
     assert {run.refresh().status for run in runs} == {Status.SUCCEEDED}
+
+
+async def test_sync_handler_that_should_end_ends_by_a_cancellation(app: Windlass) -> None:
+    """As the docs say: by this it is canceled, while a value would be a success."""
+    started = threading.Event()
+
+    @app.job(max_attempts=1)
+    def work(ctx: SyncContext) -> str:
+        started.set()
+        while not ctx.canceled:
+            time.sleep(0.001)
+        raise asyncio.CancelledError
+
+    run = await work.aenqueue()
+    async with working(app, cancel_grace=60):
+        await asyncio.to_thread(started.wait, PATIENCE)
+        await run.acancel("enough")
+        await run.await_end(timeout=PATIENCE)
+    assert (run.status, run.failure, run.reason) == ("canceled", None, "enough")
+    assert [attempt.outcome for attempt in run.attempts] == ["canceled"]

@@ -10,12 +10,13 @@ from windlass.cli.options import Place, duration, moment, place_options
 
 @click.command
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
-@click.option("--reason", metavar="TEXT", help="Kept with the run, and told to its handler.")
+@click.option("--reason", metavar="TEXT", help="Kept with the run, and shown with it.")
 @place_options
 def cancel(place: Place, run_ids: tuple[str, ...], reason: str | None) -> None:
     """End runs that have not started; ask those that run to end.
 
-    A handler that runs is told within seconds: a third of the worker's lease at most.
+    A handler that runs is told at once, or at the latest with the next renewal of its worker's
+    lease: within 10 s, unless that was set.
     """
     app = place.store()
 
@@ -28,7 +29,9 @@ def cancel(place: Place, run_ids: tuple[str, ...], reason: str | None) -> None:
 
 @click.command
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
-@click.option("--max-attempts", metavar="N", type=int, help="So many attempts, from now on.")
+@click.option(
+    "--max-attempts", metavar="N", type=int, help="How many failures end it, counted anew."
+)
 @place_options
 def retry(place: Place, run_ids: tuple[str, ...], max_attempts: int | None) -> None:
     """Run failed or canceled runs again, each with its input and a fresh budget of attempts."""
@@ -38,7 +41,9 @@ def retry(place: Place, run_ids: tuple[str, ...], max_attempts: int | None) -> N
 
 @click.command
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
-@click.option("--at", metavar="TIME", callback=moment, help="At that time, ISO 8601.")
+@click.option(
+    "--at", metavar="TIME", callback=moment, help="ISO 8601; local time unless it names a zone."
+)
 @click.option("--delay", metavar="DURATION", callback=duration, help="In so long, from now.")
 @place_options
 def reschedule(

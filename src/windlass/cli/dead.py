@@ -67,7 +67,14 @@ class Choice:
 @click.option("--error", metavar="TYPE", help="Only those with an error of this type.")
 @click.option("--all", "everything", is_flag=True, help="Retry or discard all of them.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--limit", metavar="N", default=50, show_default=True, help="How many to list.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    help="How many to list, at most 1000.",
+)
 @json_option
 @place_options
 def dead(

@@ -7,9 +7,9 @@ from windlass.cli.signals import FAREWELL, Alarm, Signals, StoppedEarly
 
 
 @click.command
-@click.option("--log-level", metavar="LEVEL", default="INFO", help="DEBUG, INFO, WARNING or ERROR.")
+@click.option("--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
 @place_options
-def dev(place: Place, log_level: str) -> None:
+def dev(place: Place, log_level: str | None) -> None:
     """Run jobs while you write them: worker, services and hot reload in one process.
 
     Files in the folder of job files take effect as they are saved. One that is broken is shown

@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 @click.option(
     "--delay", metavar="DURATION", callback=duration, help="Start no sooner than in so long."
 )
-@click.option("--at", metavar="TIME", callback=moment, help="Start no sooner than then, ISO 8601.")
+@click.option(
+    "--at",
+    metavar="TIME",
+    callback=moment,
+    help="Start no sooner than then: ISO 8601, local time unless it names a zone.",
+)
 @click.option("--priority", metavar="N", type=int, help="Larger is more urgent.")
 @click.option("--key", metavar="TEXT", help="Make no second run of the job with the same key.")
 @click.option("--key-ttl", metavar="DURATION", callback=duration, help="How long the key counts.")
@@ -78,6 +83,8 @@ def enqueue(
     """
     from windlass.cli.output import to_json
 
+    if timeout_wait is not None and not wait:
+        raise click.UsageError("--timeout-wait goes with --wait.")
     given = {name: value for name, value in options.items() if value not in (None, ())}
     input_ = {**read_object(text), **read_arguments(arguments)}
     app = place.store(existing=False)

@@ -86,9 +86,9 @@ def _advice(error: Exception) -> str:
         case RunFailed(run=run) | IllegalTransition(run=run) | RunExpires(run=run):
             return f" See `windlass show {run}`."
         case KeyConflict(run=run):
-            return f" Use another key, or see `windlass show {run}`."
+            return f" See `windlass show {run}`."
         case ResultTimeout(run=run):
-            return f" It goes on: see `windlass show {run}`."
+            return f" See `windlass show {run}`."
         case StoreUnavailable():
             return " Check the URL, and whether the database is up."
         case WindlassError() | _:

@@ -12,7 +12,7 @@ from windlass.domain.states import Status
 if TYPE_CHECKING:
     from windlass.client import Run
 
-TITLES = ("RUN", "JOB", "STATUS", ">TRIES", ">CREATED", "NOTE")
+TITLES = ("RUN", "JOB", "STATUS", ">ATTEMPT", ">CREATED", "NOTE")
 
 
 @click.command

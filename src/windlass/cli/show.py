@@ -125,15 +125,17 @@ def _waiting(run: "Run", now: datetime) -> str:
 
 
 def _counts(run: "Run") -> str:
-    counts = [
-        (run.attempt, "attempt", "attempts"),
-        (run.failures, "failure", "failures"),
-        (run.crash_count, "crash", "crashes"),
-    ]
-    text = ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in counts)
     options = run.record.options
     most = options.max_attempts if options is not None else None
-    return f"{text} of at most {most}" if most is not None else text
+    counts = [
+        (run.attempt, "attempt", "attempts", None),
+        (run.failures, "failure", "failures", most),
+        (run.crash_count, "crash", "crashes", None),
+    ]
+    return ", ".join(
+        f"{n} {one if n == 1 else many}{f' of at most {most}' if most is not None else ''}"
+        for n, one, many, most in counts
+    )
 
 
 def _times(run: "Run") -> Iterator[tuple[str, datetime]]:

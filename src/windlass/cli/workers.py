@@ -21,7 +21,7 @@ TITLES = (
     "QUEUES",
     "JOBS",
 )
-RUN_TITLES = ("RUN", "JOB", "QUEUE", ">TRY", ">STARTED", "WORKER")
+RUN_TITLES = ("RUN", "JOB", "QUEUE", ">ATTEMPT", ">STARTED", "WORKER")
 
 
 @click.command

@@ -67,7 +67,7 @@ class Using:
         for name, value in given.items():
             reader = _READERS.get(name)
             if reader is None:
-                raise BadOption(name, f"there is none of that name, but {', '.join(_READERS)}")
+                raise BadOption(name, f"there is no such option; there are {', '.join(_READERS)}")
             changes.update(reader(value))
         own = {n: changes.pop(n) for n in ("max_attempts", "timeout") if n in changes}
         if own:

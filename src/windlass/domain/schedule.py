@@ -291,7 +291,7 @@ def define_schedule(now: datetime, **timing: Unpack[Timing]) -> Schedule:
     for option in timing:
         if option not in Timing.__annotations__:
             raise BadOption(
-                option, f"there is none of that name, but {', '.join(Timing.__annotations__)}"
+                option, f"there is no such option; there are {', '.join(Timing.__annotations__)}"
             )
     zone_name = timing.get("timezone")
     zone = None if zone_name is None else parse_zone(zone_name)

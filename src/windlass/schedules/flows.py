@@ -229,7 +229,7 @@ class Flows:
         for name in given:
             if name not in ListSchedules.__annotations__:
                 known = ", ".join(ListSchedules.__annotations__)
-                raise BadOption(name, f"there is none, but {known}")
+                raise BadOption(name, f"there is no such option; there are {known}")
         if "origin" in given:
             given["origin"] = _origin(given["origin"])
         return ScheduleFilter(tenant=self._tenant, **given)

@@ -105,7 +105,8 @@ class _Wanted:
         unknown = like.keys() - RunLike.__annotations__.keys()
         if unknown:
             raise BadOption(
-                min(unknown), f"there is none, but {', '.join(RunLike.__annotations__)}"
+                min(unknown),
+                f"there is no such filter; there are {', '.join(RunLike.__annotations__)}",
             )
         self._args = like.get("args", {})
         self._tags = tuple(like.get("tags", ()))
