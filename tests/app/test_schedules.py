@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import apsw
 import msgspec
+import psycopg
 import pytest
 
 from tests.fixtures.apps import opened
@@ -18,8 +21,10 @@ from windlass import (
     UnknownJob,
     Windlass,
 )
-from windlass.domain.timetable import Decision, NewSchedule, ScheduleOptions
+from windlass.domain.timetable import Decision, FireReply, NewSchedule, ScheduleOptions
+from windlass.errors import StoreError, StoreRefused
 from windlass.sources import Sources
+from windlass.store.interface import Call
 
 __all__ = ["planner"]
 
@@ -115,7 +120,7 @@ async def test_change_keeps_what_is_not_named(app: Windlass) -> None:
         ({"cron": "@daily", "timezone": "Mars/Base"}, "no zone 'Mars/Base'"),
         ({"cron": "@daily", "overlap": "maybe"}, "'maybe' is none of"),
         ({"cron": "@daily", "catch_up": "some"}, "'some' is none of"),
-        ({"cron": "@daily", "colour": "red"}, "there is none of that name"),
+        ({"cron": "@daily", "colour": "red"}, "there is no such option"),
         ({"cron": "@daily", "max_runs": 0}, "0"),
         ({"cron": "@daily", "key": ""}, "''"),
         ({"cron": "@daily", "end": "2029-01-01T00:00Z"}, "has passed"),
@@ -459,9 +464,117 @@ async def test_unreadable_schedule_does_not_hold_up_the_others(
     for _ in range(3):
         await planner.later(minutes=1)
     assert len(await planner.fired("good")) == 3
-    told = [r for r in caplog.records if r.msg == "schedule cannot be read"]
-    assert len(told) <= 2  # when it starts, and when it is due: not each time
+    assert reports(caplog) == ["bad"]  # once, not each time
     assert (await app.schedules.aget("bad")).when.startswith("unreadable")
+
+
+async def test_scheduler_that_starts_finishes_an_interrupted_delete(
+    planner: Planner, app: Windlass
+) -> None:
+    made = await app.schedules.aput("report", key="k", interval="1m")
+    for _ in range(5):
+        await planner.later(minutes=1)
+    calls = app.store.schedules
+    await app.store.arun(calls.delete(made.row.ref, limit=1))
+    assert await app.store.arun(calls.forget_slots(1)) is True  # and more is left after this one
+    await settle(scheduler_of(app))
+    assert await app.store.arun(calls.forget_slots(1)) is False
+
+
+def reports(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The keys of schedules that were told to be unfit."""
+    return [r.__dict__["key"] for r in caplog.records if r.msg == "schedule cannot be fired"]
+
+
+async def test_schedule_whose_run_the_store_refuses_does_not_hold_up_the_others(
+    planner: Planner,
+    app: Windlass,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = ["one", "bad", "two"]
+    made = {key: await app.schedules.aput("report", key=key, interval="1m") for key in keys}
+    calls, real = app.store.schedules, app.store.schedules.fire
+    batches: list[int] = []
+
+    def fire(decisions: Sequence[Decision]) -> Call[FireReply]:
+        batches.append(len(decisions))
+        if any(decision.id == made["bad"].id and decision.slots for decision in decisions):
+            raise StoreRefused("too large for an index")
+        return real(decisions)
+
+    monkeypatch.setattr(calls, "fire", fire)
+    await planner.later(minutes=1)
+    assert batches == [3, 1, 1, 1]
+    await planner.later(seconds=30)
+    assert batches == [3, 1, 1, 1]  # it is still due, and nobody asks for it again
+    await planner.later(seconds=30)
+    for key in ("one", "two"):
+        assert len(await planner.fired(key)) == 2
+    told = [r for r in caplog.records if r.msg == "schedule cannot be fired"]
+    assert [r.__dict__["schedule"] for r in told] == [made["bad"].id]
+    monkeypatch.undo()
+    await planner.later(minutes=1)
+    assert len(await planner.fired("bad")) == 1  # the latest, as it catches up
+
+
+async def test_what_is_due_comes_before_what_is_forgotten(
+    planner: Planner, app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record of millions of slots takes a while, and housekeeping may fail."""
+    await app.schedules.aput("report", key="k", interval="1m")
+
+    def forget_slots(limit: int = 0) -> Call[bool]:
+        raise StoreError("not now")
+
+    monkeypatch.setattr(app.store.schedules, "forget_slots", forget_slots)
+    for n in (1, 2):
+        with pytest.raises(StoreError, match="not now"):
+            await planner.later(minutes=1)
+        assert len(await planner.fired("k")) == n
+
+
+FLAWS = {
+    "tags": """update @schedules set options = '{"tags": 5}' where key = 'bad'""",
+    "options": """update @schedules set options = '[]' where key = 'bad'""",
+    "expiry": """update @schedules set options = '{"expires": "1h"}' where key = 'bad'""",
+    "never": """update @schedules set next_slot = 'infinity' where key = 'bad'""",
+    "ever": """update @schedules set next_slot = '-infinity' where key = 'bad'""",
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+async def test_schedule_of_which_a_part_cannot_be_read_does_not_hold_up_the_others(
+    planner: Planner, app: Windlass, url: str, caplog: pytest.LogCaptureFixture, flaw: str
+) -> None:
+    await app.schedules.aput("report", key="good", interval="1m")
+    await app.schedules.aput("report", key="bad", interval="1m")
+    write(url, FLAWS[flaw])
+    for _ in range(3):
+        await planner.later(minutes=1)
+    assert len(await planner.fired("good")) == 3
+    assert await planner.fired("bad") == []
+    assert reports(caplog) == ["bad"]
+    assert {one.key for one in await app.schedules.alist()} == {"good", "bad"}
+    bad = await app.schedules.aget("bad")
+    assert bad.when.startswith("unreadable")
+    with pytest.raises(BadOption, match="stored schedule"):
+        await app.schedules.atrigger("bad")
+    mended = await app.schedules.aput("report", key="bad", interval="2m")
+    assert (mended.when.startswith("Every 2 m"), mended.row.flaw) == (True, None)
+
+
+def write(url: str, statement: str) -> None:
+    """Write behind the store's back; `@` stands before the names of tables."""
+    if url.startswith("sqlite"):
+        connection = apsw.Connection(url.removeprefix("sqlite:///"))
+        connection.set_busy_timeout(10_000)
+        endless = statement.replace("'-infinity'", str(-(2**62))).replace("'infinity'", str(2**62))
+        connection.execute(endless.replace("@", ""))
+        connection.close()
+        return
+    with psycopg.connect(url) as server:
+        server.execute(statement.replace("@", "windlass.").encode())
 
 
 async def test_spread_starts_runs_after_their_slots(planner: Planner, app: Windlass) -> None:

@@ -211,7 +211,7 @@ def test_a_schedule_that_cannot_be_read(url: str, app: Windlass) -> None:
 
     (found,) = of(report, "schedules")
     assert found.severity is Severity.ERROR
-    assert found.text.startswith("The rule of schedule odd cannot be read: ")
+    assert found.text.startswith("Schedule odd cannot be read: ")
     assert report.worst is Severity.ERROR
 
 

@@ -44,7 +44,7 @@ def _unreadable(rows: Sequence[ScheduleRow]) -> Iterator[Finding]:
             _ = Schedule(row).timetable
         except BadOption as problem:
             yield error(
-                f"The rule of schedule {_name(row)} cannot be read: {problem.why}.",
+                f"Schedule {_name(row)} cannot be read: {problem.why}.",
                 f"Define it anew, or run `windlass schedules delete {_name(row)}`.",
             )
 

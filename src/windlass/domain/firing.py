@@ -13,14 +13,22 @@ from windlass.domain.job import DEFAULT_QUEUE
 from windlass.domain.run import JobRow, NewRun, Options
 from windlass.domain.schedule import Schedule, ScheduleState, due, realigned
 from windlass.domain.timetable import Decision, Firing, Overlap, ScheduleRow
+from windlass.errors import BadOption
 
 NewId = Callable[[], str]
 
 
-def state_of(row: ScheduleRow) -> ScheduleState:
+def schedule_of(row: ScheduleRow) -> Schedule:
     """Read the rule of a row; raises BadOption where it makes no sense (any more)."""
+    if row.flaw is not None:
+        raise BadOption("schedule", row.flaw, "stored schedule")
+    return Schedule.from_json(row.rule)
+
+
+def state_of(row: ScheduleRow) -> ScheduleState:
+    """Where a schedule is; raises as `schedule_of`."""
     return ScheduleState(
-        schedule=Schedule.from_json(row.rule),
+        schedule=schedule_of(row),
         next_slot=row.next_slot,
         last_slot=row.last_slot,
         fired=row.fired,
@@ -69,7 +77,7 @@ def by_hand(
     overlap: Overlap | None = None,
 ) -> Decision:
     """Make runs of slots because somebody says so; the schedule stays where it is."""
-    schedule = Schedule.from_json(row.rule)
+    schedule = schedule_of(row)
     return Decision(
         tenant=row.tenant,
         id=row.id,

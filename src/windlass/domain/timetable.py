@@ -102,7 +102,6 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     rule: msgspec.Raw
     input: msgspec.Raw
-    options: ScheduleOptions
     overlap: Overlap
     enabled: bool
     origin: Origin
@@ -113,8 +112,10 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     key: str | None = None
+    options: ScheduleOptions = ScheduleOptions()
     next_slot: datetime | None = None  # None: paused, or nothing is left to come
     last_slot: datetime | None = None  # the latest that was decided, whatever became of it
+    flaw: str | None = None  # why part of it could not be read, and has a default instead
 
     @property
     def ref(self) -> ScheduleRef:

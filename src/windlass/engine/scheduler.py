@@ -17,8 +17,12 @@ What happens when it dies here:
 - after that, before the runs are announced: they are in their queues, and the workers' polling
   finds them. A transport sends again what was never published.
 
-A schedule that cannot be read (its zone has left the zone data) is reported once and left as it
-is: it is due until somebody changes it, or a worker with other zone data fires it.
+When a process starts, its scheduler moves slots to come where today's zone data have them, and,
+after what is due, forgets the record of schedules whose deletion was interrupted, piece by piece.
+
+A schedule that cannot be read (its zone has left the zone data), or whose run the store cannot
+hold, is reported once and left as it is, and the others go on: it is due until somebody changes it,
+or a worker with other zone data fires it. Now and then it is tried again.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,9 +31,16 @@ from datetime import datetime, timedelta
 from windlass.domain.firing import decide, realign
 from windlass.domain.run import JobRow, RunRef
 from windlass.domain.states import Status
-from windlass.domain.timetable import Decision, DueReply, FiredRun, ScheduleRef, ScheduleRow
+from windlass.domain.timetable import (
+    Decision,
+    DueReply,
+    Fired,
+    FiredRun,
+    ScheduleRef,
+    ScheduleRow,
+)
 from windlass.engine.service import Service
-from windlass.errors import BadOption
+from windlass.errors import BadOption, StoreRefused, UsageError, WindlassError
 from windlass.logs import steady_log
 from windlass.sources import Sources
 from windlass.store.interface import Store
@@ -41,6 +52,8 @@ LIMIT = 500
 LOOK_AGAIN = 10.0
 _LOST = 0.1
 _JOBS_KEPT = 5.0
+_TRY_AGAIN = 60.0  # what could not be fired
+_REFUSED = (StoreRefused, UsageError)  # what is wrong with a decision itself, at any moment
 _EARLY = timedelta(milliseconds=1)  # a timer may end a little before its time
 
 
@@ -61,58 +74,83 @@ class Scheduler(Service):
         self._transport = transport
         self._poll = poll
         self._fired = fired
-        self._unread: dict[str, int] = {}  # schedules that cannot be read, and their versions
+        self._unfit: dict[str, int] = {}  # schedules that cannot be fired, and their versions
+        self._told: dict[str, int] = {}  # those that were reported
+        self._try_again = 0.0
         self._jobs: dict[tuple[str, str], JobRow | None] = {}
         self._jobs_read = -_JOBS_KEPT
-        self._aligned = False
+        self._begun = False
+        self._forgetting = True
         self.looks = 0
 
     async def work(self) -> float:
         """Fire what is due; sleep until the next slot."""
-        if not self._aligned:
+        if not self._begun:
             await self._align()
-            self._aligned = True
+            self._begun = True
         schedules = self._store.schedules
         self.looks += 1
-        reply = await self._store.arun(schedules.due(LIMIT + len(self._unread)))
+        reply = await self._store.arun(schedules.due(LIMIT + len(self._unfit)))
         lost = await self._fire(await self._decisions(reply))
         released = await self._release() if reply.waiting else False
         if lost:
             return _LOST * (0.5 + self._sources.jitter())
-        if released or (reply.more and len(reply.rows) > len(self._unread)):
+        if released or (reply.more and len(reply.rows) > len(self._unfit)):
             return 0
-        return self._pause(reply)
+        if self._forgetting:
+            self._forgetting = await self._store.arun(schedules.forget_slots())
+        return 0 if self._forgetting else self._pause(reply)
 
     async def _decisions(self, reply: DueReply) -> Sequence[Decision]:
-        if not reply.rows:
-            self._unread.clear()
-            return ()
-        jobs = await self._jobs_of(reply.rows)
-        found, unread = [], {}
-        for row in reply.rows:
+        now = self._sources.clock.monotonic()
+        if now >= self._try_again:
+            self._unfit, self._try_again = {}, now + _TRY_AGAIN
+        due = {row.id for row in reply.rows}
+        self._unfit = {ident: version for ident, version in self._unfit.items() if ident in due}
+        rows = [row for row in reply.rows if self._unfit.get(row.id) != row.version]
+        jobs = await self._jobs_of(rows)
+        found = []
+        for row in rows:
             try:
                 job = jobs[row.tenant, row.job]
                 found.append(decide(row, reply.now, job, self._sources.new_id))
             except BadOption as error:
-                unread[row.id] = row.version
-                if self._unread.get(row.id) != row.version:
-                    _report(row, error)
-        self._unread = unread
+                self._pass_over(row.id, row.version, error, key=row.key, job=row.job)
         return found
 
     async def _fire(self, decisions: Sequence[Decision]) -> bool:
         """Have them written; returns whether somebody else was at one of them."""
-        if not decisions:
-            return False
-        reply = await self._store.arun(self._store.schedules.fire(decisions))
-        for decision, result in zip(decisions, reply.results, strict=True):
+        written = await self._write(decisions)
+        for decision, result in written:
             if decision.missed_count and not result.lost:
                 extra = {"schedule": decision.id, "missed": decision.missed_count}
                 log.warning("slots missed", extra=extra)
-        await self._announce([run for result in reply.results for run in result.fired])
-        if any(result.canceled for result in reply.results):
+        await self._announce([run for _, result in written for run in result.fired])
+        if any(result.canceled for _, result in written):
             await self._store.anotify()  # so that their workers ask for orders now
-        return any(result.lost for result in reply.results)
+        return any(result.lost for _, result in written)
+
+    async def _write(self, decisions: Sequence[Decision]) -> Sequence[tuple[Decision, Fired]]:
+        """Have them written; one that the store refuses must not take the others with it."""
+        if not decisions:
+            return ()
+        try:
+            reply = await self._store.arun(self._store.schedules.fire(decisions))
+        except _REFUSED as error:
+            if len(decisions) == 1:
+                (decision,) = decisions
+                self._pass_over(decision.id, decision.version, error)
+                return ()
+            return [pair for each in decisions for pair in await self._write([each])]
+        return [*zip(decisions, reply.results, strict=True)]
+
+    def _pass_over(self, ident: str, version: int, error: WindlassError, **named: object) -> None:
+        """Leave out a schedule that cannot be fired, until it changes, or for a while."""
+        self._unfit[ident] = version
+        if self._told.get(ident) != version:
+            self._told[ident] = version
+            extra = {"schedule": ident, **named, "error": str(error)}
+            log.error("schedule cannot be fired", extra=extra)
 
     async def _release(self) -> bool:
         reply = await self._store.arun(self._store.schedules.release_waiting(LIMIT))
@@ -145,11 +183,18 @@ class Scheduler(Service):
             page = await self._store.arun(self._store.schedules.coming(after, LIMIT))
             if not page.rows:
                 return
-            moved = [m for m in (_realigned(row, page.now) for row in page.rows) if m is not None]
+            moved = [m for m in (self._realigned(row, page.now) for row in page.rows) if m]
             if moved:
                 log.info("slots moved by new zone data", extra={"schedules": len(moved)})
-                await self._store.arun(self._store.schedules.fire(moved))
+                await self._write(moved)
             after = page.rows[-1].ref
+
+    def _realigned(self, row: ScheduleRow, now: datetime) -> Decision | None:
+        try:
+            return realign(row, now)
+        except BadOption as error:
+            self._pass_over(row.id, row.version, error, key=row.key, job=row.job)
+            return None
 
     def _pause(self, reply: DueReply) -> float:
         longest = LOOK_AGAIN * (0.75 + self._sources.jitter() / 2)
@@ -159,16 +204,3 @@ class Scheduler(Service):
             return longest
         until_due = (reply.next_slot - reply.now + _EARLY).total_seconds()
         return min(max(until_due, 0.0), longest)
-
-
-def _realigned(row: ScheduleRow, now: datetime) -> Decision | None:
-    try:
-        return realign(row, now)
-    except BadOption as error:
-        _report(row, error)
-        return None
-
-
-def _report(row: ScheduleRow, error: BadOption) -> None:
-    extra = {"schedule": row.id, "key": row.key, "job": row.job, "error": str(error)}
-    log.error("schedule cannot be read", extra=extra)

@@ -9,7 +9,7 @@ def delete_wholly(store: Store, ref: ScheduleRef) -> Flow[None]:
     """Delete a schedule, and then what is left of its slots.
 
     Once a second for a year is 31 million slots. Whoever is interrupted leaves the rest to the
-    next who deletes one.
+    next who deletes one, or to the next scheduler that starts.
     """
     yield store.schedules.delete(ref)
     while (yield store.schedules.forget_slots()):

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from windlass import codec
-from windlass.domain.firing import state_of
+from windlass.domain.firing import schedule_of, state_of
 from windlass.domain.schedule import Schedule as Timetable
 from windlass.domain.timetable import Origin, Overlap, ScheduleOptions, ScheduleRow
 from windlass.errors import BadOption
@@ -52,7 +52,7 @@ class Schedule:
     @property
     def timetable(self) -> Timetable:
         """When it runs: the rule and its bounds. Raises BadOption if it cannot be read any more."""
-        return Timetable.from_json(self._row.rule)
+        return schedule_of(self._row)
 
     @property
     def overlap(self) -> Overlap:

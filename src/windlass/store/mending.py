@@ -15,6 +15,7 @@ import msgspec
 
 from windlass.domain.report import MESSAGE_LIMIT, ErrorInfo
 from windlass.domain.run import Attempt
+from windlass.domain.timetable import ScheduleRow
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -44,6 +45,15 @@ def read_row(text: str, kind: type[T]) -> T:
         if not issubclass(kind, msgspec.Struct):
             raise
         return _struct(json.loads(text), kind)
+
+
+def read_schedule(text: str | msgspec.Raw) -> ScheduleRow:
+    """Read a schedule; one that had to be mended carries its flaw, and nobody fires it."""
+    try:
+        return msgspec.json.decode(text, type=ScheduleRow)
+    except UNREADABLE as error:
+        row = json.loads(text if isinstance(text, str) else bytes(text))
+        return msgspec.structs.replace(_struct(row, ScheduleRow), flaw=str(error))
 
 
 def mend_error(stored: object) -> ErrorInfo:

@@ -27,6 +27,7 @@ from windlass.domain.timetable import (
     bad_id,
 )
 from windlass.store.interface import Call
+from windlass.store.mending import read_schedule
 from windlass.store.postgres.ids import check_new, id_or_nobody, is_id
 from windlass.store.postgres.operations import Row, Statement
 from windlass.store.queries import load_queries
@@ -34,15 +35,12 @@ from windlass.store.queries import load_queries
 T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
-_row = msgspec.json.Decoder(ScheduleRow).decode
 _slot = msgspec.json.Decoder(SlotRow).decode
-_coming = msgspec.json.Decoder(ComingReply).decode
-_due = msgspec.json.Decoder(DueReply).decode
 _released = msgspec.json.Decoder(ReleaseReply).decode
 
 
 class PostgresSchedules:
-    """The operations of :class:`windlass.store.interface.ScheduleOperations`."""
+    """The operations of :class:`windlass.store.scheduling.ScheduleOperations`."""
 
     def __init__(self) -> None:
         self._sql = load_queries("postgres")
@@ -72,7 +70,7 @@ class PostgresSchedules:
             min(query.limit, 1_000),
         )
         return self._call(
-            "list_schedules", parameters, lambda rows: [_row(text) for (text,) in rows]
+            "list_schedules", parameters, lambda rows: [read_schedule(text) for (text,) in rows]
         )
 
     def set_enabled(
@@ -139,6 +137,35 @@ class PostgresSchedules:
         return Statement(name, self._sql[name], parameters, read)
 
 
+class _Page(msgspec.Struct):
+    """Schedules as the store tells them, each to be read by itself."""
+
+    now: datetime
+    rows: tuple[msgspec.Raw, ...]
+    next_slot: datetime | None = None
+    more: bool = False
+    waiting: bool = False
+
+
+_page = msgspec.json.Decoder(_Page).decode
+
+
+def _due(text: str) -> DueReply:
+    page = _page(text)
+    return DueReply(
+        now=page.now,
+        rows=tuple(map(read_schedule, page.rows)),
+        next_slot=page.next_slot,
+        more=page.more,
+        waiting=page.waiting,
+    )
+
+
+def _coming(text: str) -> ComingReply:
+    page = _page(text)
+    return ComingReply(now=page.now, rows=tuple(map(read_schedule, page.rows)))
+
+
 class _Judged(msgspec.Struct):
     n: int
     i: int
@@ -166,11 +193,11 @@ def _name(ref: ScheduleRef) -> tuple[str, str | None, str | None]:
 
 
 def _row_or_none(rows: Sequence[Row]) -> ScheduleRow | None:
-    return _row(rows[0][0]) if rows and rows[0][0] is not None else None
+    return read_schedule(rows[0][0]) if rows and rows[0][0] is not None else None
 
 
 def _stored(rows: Sequence[Row]) -> Sequence[Stored]:
-    return [Stored(what=PutOutcome(what), row=_row(text)) for what, text in rows]
+    return [Stored(what=PutOutcome(what), row=read_schedule(text)) for what, text in rows]
 
 
 def _unpack_fire(decisions: Sequence[Decision], text: str) -> FireReply:

@@ -24,6 +24,7 @@ from windlass.domain.timetable import (
     Stored,
     bad_id,
 )
+from windlass.store.mending import readable
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     EVER,
@@ -281,6 +282,10 @@ def _found(tx: Transaction, tenant: str, blob: bytes) -> ScheduleRow:
 
 
 def _row(kept: Kept) -> ScheduleRow:
+    options, flaw = readable("options", _options, kept.options)
+    next_slot = from_micros_or_none(kept.next_slot)
+    if next_slot is not None and to_micros(next_slot) != kept.next_slot:
+        flaw = flaw or "its stored next_slot is no time"
     return ScheduleRow(
         tenant=kept.tenant,
         id=to_id(kept.id),
@@ -288,11 +293,11 @@ def _row(kept: Kept) -> ScheduleRow:
         job=kept.job,
         rule=to_raw(kept.rule),
         input=to_raw(kept.input),
-        options=_options(kept.options),
+        options=options or ScheduleOptions(),
         overlap=Overlap(kept.overlap),
         enabled=bool(kept.enabled),
         origin=Origin(kept.origin),
-        next_slot=from_micros_or_none(kept.next_slot),
+        next_slot=next_slot,
         last_slot=from_micros_or_none(kept.last_slot),
         fired=kept.fired,
         missed=kept.missed,
@@ -300,4 +305,5 @@ def _row(kept: Kept) -> ScheduleRow:
         version=kept.version,
         created_at=from_micros(kept.created_at),
         updated_at=from_micros(kept.updated_at),
+        flaw=flaw,
     )

@@ -6,6 +6,7 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
+  perform windlass.check_jobs(p_jobs);
   insert into windlass.jobs as j (tenant, name, queue, priority, max_attempts, timeout, retry,
                                   parameters, default_input, version, updated_at)
   select coalesce(x.tenant, 'default'), x.name, x.queue, coalesce(x.priority, 0),

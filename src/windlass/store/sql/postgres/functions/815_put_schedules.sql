@@ -14,6 +14,7 @@ declare
   v_item record;
   v_put record;
 begin
+  perform windlass.check_escapes('schedules', p_items);
   -- In one order for everybody; of one key, in the order of the list.
   for v_item in
     select x.n,
@@ -28,6 +29,7 @@ begin
            as x(tenant, id, key, job, rule, input, options, overlap, enabled, origin, next_slot, n)
      order by coalesce(x.tenant, 'default'), x.key, case when x.key is null then x.id end, x.n
   loop
+    perform windlass.check_schedule(v_item.new);
     select * into v_put from windlass.put_schedule(v_item.new);
     n := v_item.n;
     what := v_put.what;

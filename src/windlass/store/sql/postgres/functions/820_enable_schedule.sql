@@ -12,6 +12,7 @@ declare
   v_row windlass.schedules := windlass.lock_schedule(p_tenant, p_id, p_key);
   v_now timestamptz := windlass.now();
 begin
+  perform windlass.check_instant(v_row.job, 'next_slot', p_next_slot);
   if v_row.id is null then
     return null;
   end if;

@@ -19,7 +19,8 @@ begin
            where s.enabled and s.next_slot <= v_now
            order by s.next_slot limit p_limit) d;
   select s.next_slot into v_next from windlass.schedules s
-   where s.enabled and s.next_slot > v_now order by s.next_slot limit 1;
+   where s.enabled and s.next_slot > v_now and s.next_slot < '9999-12-31Z'
+   order by s.next_slot limit 1;
   return json_build_object(
     'now', v_now, 'rows', coalesce(v_rows, '[]'), 'next_slot', v_next,
     'more', coalesce(json_array_length(v_rows), 0) >= p_limit,

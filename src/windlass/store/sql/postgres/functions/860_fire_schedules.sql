@@ -3,7 +3,7 @@
 -- of {slot, run}, in order; missed, a list of slots to record, and missed_count, all of them (or,
 -- if missed_at_least, those that were counted); overlap (null: the schedule's own).
 -- advance = false: by an operator's hand; the schedule stays where it is, and nothing is expected
--- of it.
+-- of it. What no reader could read raises WL005 or WL010, as in windlass.enqueue.
 --
 -- Exactly one run per slot: the schedule's row lock, the comparison and the key of schedule_slots,
 -- in the transaction that makes the run. No clock takes part.
@@ -21,13 +21,16 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-  v_held json := windlass.hold_schedules(p_decisions);
-  v_now timestamptz := windlass.now();  -- once the rows are ours: events do not go back
+  v_held json;
+  v_now timestamptz;
   v_judged json;
   v_started json;
   v_run record;
   v_canceled json[] := '{}';
 begin
+  perform windlass.check_decisions(p_decisions);
+  v_held := windlass.hold_schedules(p_decisions);
+  v_now := windlass.now();  -- once the rows are ours: events do not go back
   -- Where overlap is allowed nobody asks what is live; a few are pruned all the same, more than
   -- are added, so that a change of policy finds few.
   perform windlass.prune_live(array_agg(h.tenant), array_agg(h.id),
