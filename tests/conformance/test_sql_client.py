@@ -502,3 +502,23 @@ def test_parameters_of_the_url_reach_the_server_as_written(pg_database: str) -> 
             names = conn.execute("select application_name from pg_stat_activity").fetchall()
 
     assert ("one+two three",) in names
+
+
+def test_a_due_timer_that_somebody_has_locked_is_nothing_to_wait_for(client: Client) -> None:
+    """Or whoever sweeps would come back at once, again and again."""
+    run = client.value("select id from windlass.enqueue('greet', p_delay => 60)")
+    client.all("update windlass.timers set due_at = now() - interval '1 s'")
+    with psycopg.connect(client.url) as other:
+        other.execute("select 1 from windlass.timers for update")
+        swept = client.value("select windlass.sweep()")
+        assert (swept["dispatched"], swept["next_due"], swept["more"]) == (None, None, False)
+    assert [one["id"] for one in client.value("select windlass.sweep()")["dispatched"]] == [
+        str(run)
+    ]
+
+
+def test_a_queue_without_a_name_is_a_queue(client: Client) -> None:
+    run = client.value("select id from windlass.enqueue('greet', p_queue => '')")
+    client.all("select windlass.register('psql', 30)")
+    claimed = client.all("select id from windlass.claim('psql', 1, 10, array['greet'])")
+    assert [row["id"] for row in claimed] == [run]

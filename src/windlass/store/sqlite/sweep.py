@@ -20,7 +20,7 @@ def sweep(
     expired = _expire(tx, limit) if expire else 0
     dispatched = _dispatch(tx, limit) if dispatch else ()
     reaped = _reap(tx, max_crashes, limit) if reap else _Reaped()
-    next_due = tx.fetch_one("next_due") if dispatch else None
+    next_due = tx.fetch_one("next_due", (tx.now,)) if dispatch else None
     return SweepReply(
         now=from_micros(tx.now),
         dispatched=dispatched,

@@ -8,15 +8,15 @@ set enable_bitmapscan = off
 set enable_sort = off
 as $$
 declare
-  v_queue text := '';
+  v_queue text;
   v_queues text[] := '{}';
   v_cut integer;
 begin
-  loop
+  select r.queue into v_queue from windlass.ready r order by r.queue limit 1;
+  while found loop
+    v_queues := v_queues || v_queue;
     select r.queue into v_queue from windlass.ready r
      where r.queue > v_queue order by r.queue limit 1;
-    exit when not found;
-    v_queues := v_queues || v_queue;
   end loop;
   if cardinality(v_queues) < 2 then
     return v_queues;

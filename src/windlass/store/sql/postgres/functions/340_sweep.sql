@@ -19,6 +19,7 @@ declare
   v_dispatched json;
   v_expired integer := 0;
   v_reap json;
+  v_now timestamptz;
   v_due timestamptz;
   v_steady boolean := p_believed is null
                       or windlass.now() <= p_believed + make_interval(secs => p_grace / 2);
@@ -46,11 +47,13 @@ begin
     end;
   end if;
   if p_dispatch then
+    v_now := windlass.now();
     select json_agg(json_build_object('tenant', d.tenant, 'id', d.id)) into v_dispatched
       from windlass.dispatch(p_limit) d;
-    -- What is due beyond the years that clients know is nothing to wait for.
+    -- What was due before, somebody else has locked: it is found at the next look. What is due
+    -- beyond the years that clients know is nothing to wait for.
     select t.due_at into v_due from windlass.timers t
-     where t.due_at < '9999-12-31Z' order by t.due_at limit 1;
+     where t.due_at > v_now and t.due_at < '9999-12-31Z' order by t.due_at limit 1;
   end if;
   return json_build_object(
     'now', windlass.now(), 'dispatched', v_dispatched, 'expired', v_expired,

@@ -6,7 +6,7 @@ select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
   from timers where due_at <= :now order by due_at limit :limit
 
 -- name: next_due
-select min(due_at) from timers
+select min(due_at) from timers where due_at > :now
 
 -- name: expired_timers
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, expires_at
