@@ -412,23 +412,34 @@ class ErrorLike(Protocol):
 class RunFailed(WindlassError):
     """The run ended as failed or canceled, so it has no result.
 
-    `failure` says how it failed and is None when it was canceled.
+    `failure` says how it failed and is None when it was canceled; `reason` is what was said when it
+    was canceled.
     """
 
     code = "run_failed"
 
     def __init__(
-        self, run: str, status: str, failure: str | None = None, error: ErrorLike | None = None
+        self,
+        run: str,
+        status: str,
+        failure: str | None = None,
+        error: ErrorLike | None = None,
+        reason: str | None = None,
     ) -> None:
-        super().__init__(run, status, failure, error)
+        super().__init__(run, status, failure, error, reason)
         self.run = run
         self.status = status
         self.failure = failure
         self.error = error
+        self.reason = reason
 
     def __str__(self) -> str:
         how = f" ({self.failure})" if self.failure else ""
-        why = f": {self.error.type}: {self.error.message}" if self.error else ""
+        why = ""
+        if self.status == "canceled" and self.reason is not None:
+            why = f": {self.reason}"
+        elif self.error is not None:
+            why = f": {self.error.type}: {self.error.message}"
         return f"Run {self.run} {self.status}{how}{why}"
 
 

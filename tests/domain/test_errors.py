@@ -55,6 +55,7 @@ SAMPLES: list[tuple[WindlassError, str]] = [
     (errors.ProcessDied("by SIGSEGV"), "The process that ran the handler ended by SIGSEGV."),
     (errors.ResultTimeout("r", 10.0), "Run r did not end within 10 s; it goes on."),
     (errors.RunFailed("r", "canceled"), "Run r canceled"),
+    (errors.RunFailed("r", "canceled", None, None, "no use"), "Run r canceled: no use"),
     (errors.RunFailed("r", "failed", "fatal", BOOM), "Run r failed (fatal): ValueError: boom"),
 ]
 

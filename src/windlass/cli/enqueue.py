@@ -140,7 +140,7 @@ def _wait(run: "Run", timeout: float | None, *, as_json: bool) -> None:
     elif run.status == "succeeded":
         click.echo(to_json(run.result))
     if run.status != "succeeded":
-        raise RunFailed(run.id, run.status.value, run.failure, run.error)
+        raise RunFailed(run.id, run.status.value, run.failure, run.error, run.reason)
 
 
 def read_object(text: str | None) -> dict[str, Any]:

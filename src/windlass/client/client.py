@@ -287,7 +287,7 @@ class _Wait:
 def _result(run: Run) -> Any:
     if run.status is Status.SUCCEEDED:
         return run.result
-    raise RunFailed(run.id, run.status, run.failure, run.error)
+    raise RunFailed(run.id, run.status, run.failure, run.error, run.reason)
 
 
 def _known(answers: Sequence[Enqueued]) -> Sequence[str]:
