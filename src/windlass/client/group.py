@@ -6,6 +6,12 @@ half is written, the coroutines of the other make their next runs. Whoever liste
 per group, before its members hear. If a group is refused (one of its keys conflicts, say), each
 member is sent alone, so that one caller's mistake is that caller's error only. For the same reason
 who may not write now is refused before joining, and groups are sent in nobody's context.
+
+A store that is away, or has no room, is nobody's mistake: all members hear of it at once, and with
+them those who had come before the group was sent and waited as long. Were each tried with patience
+of its own, one outage would last for as many as had gathered in it, while others come. Who came
+later is tried again, so nobody waits for more than two tries. A caller who gives up while it waits
+is not sent; one who is on the way may make its run all the same.
 """
 
 import asyncio
@@ -13,21 +19,26 @@ import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
+from copy import copy
 from typing import NamedTuple
 
 from windlass.domain.run import Enqueued, NewRun
-from windlass.errors import WindlassError
+from windlass.errors import SchemaMismatch, StoreFull, StoreUnavailable, WindlassError
 from windlass.store.interface import Store
 
 _MOST = 500
+_MOST_BYTES = 4 * 2**20  # of input: a call that takes long is one that many wait for
+_EVERYBODYS = (StoreUnavailable, StoreFull, SchemaMismatch)
 _WORTH_OVERLAPPING = 20
 
 Announce = Callable[[Sequence[NewRun], Sequence[Enqueued]], Awaitable[None]]
 
 
 class _Member(NamedTuple):
+    number: int
     runs: Sequence[NewRun]
     answer: asyncio.Future[Sequence[Enqueued]]
+    alone: bool = False
 
 
 class GroupCommit:
@@ -56,6 +67,7 @@ class _Group:
         self._store = store
         self._announce = announce
         self._waiting: deque[_Member] = deque()
+        self._came = 0
         self._senders: set[asyncio.Task[None]] = set()
 
     def enqueue(
@@ -63,7 +75,8 @@ class _Group:
     ) -> asyncio.Future[Sequence[Enqueued]]:
         self._store.admit("enqueue")
         answer: asyncio.Future[Sequence[Enqueued]] = loop.create_future()
-        self._waiting.append(_Member(runs, answer))
+        self._came += 1
+        self._waiting.append(_Member(self._came, runs, answer))
         if not self._senders or self._is_worth_overlapping():
             self._start(loop)
         return answer
@@ -80,7 +93,8 @@ class _Group:
     async def _send(self) -> None:
         try:
             while self._waiting:
-                await self._send_group(self._next_group())
+                if group := self._next_group():
+                    await self._send_group(group)
         finally:
             # At once, not when the task is over: who comes in between would wait for nobody.
             self._senders -= {asyncio.current_task()}
@@ -89,27 +103,38 @@ class _Group:
                 self._start(asyncio.get_running_loop())
 
     def _next_group(self) -> list[_Member]:
-        members = len(self._waiting)
+        """Those who go together now; nobody where all of them have given up."""
+        waiting, group = self._waiting, list[_Member]()
+        members = len(waiting)
         if members >= 2 * _WORTH_OVERLAPPING and self._store.writes_abreast > 1:
             members -= members // 2  # the others go with the next, which is sent beside this
-        group = [self._waiting.popleft()]
-        size = len(group[0].runs)
-        while len(group) < members and size + len(self._waiting[0].runs) <= _MOST:
-            member = self._waiting.popleft()
-            size += len(member.runs)
-            group.append(member)
+        runs = size = 0
+        for _ in range(members):
+            member = waiting[0]
+            if not member.answer.done():
+                runs += len(member.runs)
+                for run in member.runs:
+                    size += len(run.input)
+                if group and (group[0].alone or runs > _MOST or size > _MOST_BYTES):
+                    break
+                group.append(member)
+            waiting.popleft()
         return group
 
     async def _send_group(self, group: list[_Member]) -> None:
+        came = self._came
         runs = [run for member in group for run in member.runs]
         try:
             answers = await self._store.arun(self._store.operations.enqueue(runs))
             await self._announce(runs, answers)
+        except _EVERYBODYS as error:
+            self._turn_away(group, came, error)
+            return
         except WindlassError as error:
             if len(group) == 1:
                 _refuse(group[0], error)
-                return
-            await self._send_each(group)
+            else:
+                self._split(group)
             return
         except BaseException as error:
             # Canceled, or a bug: nobody must be left waiting.
@@ -123,13 +148,18 @@ class _Group:
                 member.answer.set_result(answers[position:end])
             position = end
 
-    async def _send_each(self, group: list[_Member]) -> None:
-        left = deque(group)
-        try:
-            while left:
-                await self._send_group([left.popleft()])
-        finally:
-            self._waiting.extendleft(reversed(left))  # what ended this is one member's, not theirs
+    def _split(self, group: list[_Member]) -> None:
+        """Send each alone, before all others."""
+        self._waiting.extendleft(member._replace(alone=True) for member in reversed(group))
+
+    def _turn_away(self, group: list[_Member], came: int, error: WindlassError) -> None:
+        """Refuse a group and who waits since before it was sent, each with an error of its own."""
+        while self._waiting and self._waiting[0].number <= came:
+            group.append(self._waiting.popleft())
+        for member in group:
+            own = copy(error)
+            own.__cause__ = error.__cause__
+            _refuse(member, own)
 
 
 def _refuse(member: _Member, error: BaseException) -> None:
