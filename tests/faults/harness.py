@@ -384,7 +384,10 @@ class Fleet:
 
 
 class Locker:
-    """A process that holds SQLite's write lock until it is told to let go."""
+    """A process that takes SQLite's write lock when told to, and holds it until told to let go.
+
+    It is up when this returns, so that the lock can be had at a moment of the test's choice.
+    """
 
     def __init__(self, path: Path) -> None:
         self._popen = subprocess.Popen(
@@ -393,12 +396,31 @@ class Locker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        assert self._popen.stdout is not None
-        assert self._popen.stdout.readline() == b"locked\n"
+        self._hear("ready")
+
+    def lock(self) -> None:
+        """Take the lock."""
+        self._tell()
+        self._hear("locked")
 
     def let_go(self) -> None:
-        """Give the lock back."""
-        self._popen.communicate(timeout=10)
+        """Give the lock back; it is free when this returns."""
+        self._tell()
+        self._hear("unlocked")
+
+    def close(self) -> None:
+        """End it, whatever it holds."""
+        self._popen.kill()
+        self._popen.communicate()
+
+    def _tell(self) -> None:
+        assert self._popen.stdin is not None
+        self._popen.stdin.write(b"\n")
+        self._popen.stdin.flush()
+
+    def _hear(self, word: str) -> None:
+        assert self._popen.stdout is not None
+        assert self._popen.stdout.readline() == f"{word}\n".encode()
 
 
 def through(proxy: Proxy, url: str) -> str:

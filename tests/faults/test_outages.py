@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -29,11 +29,15 @@ from tests.fixtures.postgres import PostgresServer, prepare_template
 
 FENCE = LEASE * 2 / 3
 # From the moment at which a worker may start a run to the line that the handler writes.
-INSTANT = 0.4
+INSTANT = 0.7
 
-# Two thirds of it, in which nothing is reaped, must do for renewals that come `LATE`.
-LONGER = 3.0
-LATE = 1.2
+# Two thirds of it, in which nothing is reaped, must do for renewals that come `LATE`: what is left
+# of them is for a machine that is busy.
+LONGER = 4.5
+LATE = 0.8
+
+# For tests that wait for no lease and count crashes: no machine is as busy as that.
+LONG = 20.0
 
 BLOWS = 20
 
@@ -54,9 +58,10 @@ def reach(stage: Stage) -> Iterator[tuple[str, Outage]]:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Nobody can write to the file."""
-    locker = Locker(path)
-    yield
-    locker.let_go()
+    with closing(Locker(path)) as locker:
+        locker.lock()
+        yield
+        locker.let_go()
 
 
 @contextmanager
@@ -99,19 +104,31 @@ def test_runs_that_wait_for_a_seat_do_not_start_when_the_lease_is_in_doubt(
     """F23: a fast worker claims ahead of its seats; what waits there must not outlive the lease."""
     stage = sqlite_stage
     assert isinstance(stage.place, SqlitePlace)
-    fleet.ready_worker(concurrency=4, ahead=60.0)
-    runs = [run.id for run in stage.load(150, ms=(80, 100))]
-    eventually(lambda: len(stage.rows("leases")) > 100, what="the worker has claimed ahead")
-    with locked(stage.place.path):
+    with closing(Locker(stage.place.path)) as locker:
+        fleet.ready_worker(concurrency=1, ahead=60.0)
+        runs = [run.id for run in stage.load(25, ms=(200, 200))]  # five seconds' work
+        await_claimed_ahead(stage, 15)
+        locker.lock()
         cut = time.monotonic()
-        rest(FENCE + INSTANT + 0.5)
+        rest(FENCE + SLACK + POLL)
         starts = stage.witness.lines("starts")
         waiting = {row["id"] for row in stage.rows("leases")} - {line.run for line in starts}
+        locker.let_go()
     stage.quiet()
 
     assert waiting, "nothing was left to start: the test tests nothing"
-    assert max(line.at for line in starts) <= cut + FENCE + INSTANT
+    assert max(line.at for line in starts) <= cut + FENCE + SLACK
     stage.check(acked=runs)
+
+
+def await_claimed_ahead(stage: Stage, count: int) -> None:
+    """Wait until so many runs that have not started are leased."""
+
+    def ahead() -> bool:
+        started = {line.run for line in stage.witness.lines("starts")}
+        return len({row["id"] for row in stage.rows("leases")} - started) >= count
+
+    eventually(ahead, what="the worker has claimed ahead")
 
 
 def test_a_worker_that_cannot_renew_claims_nothing_more(
@@ -120,11 +137,11 @@ def test_a_worker_that_cannot_renew_claims_nothing_more(
     """F23: only the renewals are lost; claims would get through until the lease has run out."""
     stage = postgres_stage
     fleet.ready_worker(url=through(proxy, stage.url), lease=2 * LEASE)
-    acked = [run.id for run in stage.load(1000, ms=(20, 40))]
+    acked = [run.id for run in stage.load(450, ms=(70, 90))]  # longer than that
     stage.await_lines("effects", 1)
     proxy.expect(Fault.LOSE_REQUEST, "windlass.renew", times=1_000_000)
     cut = time.monotonic()
-    rest(2 * FENCE + INSTANT + 0.2)
+    rest(2 * FENCE + INSTANT + 0.1)
     left = stage.live()
     starts = [line.at for line in stage.witness.lines("starts")]
 
@@ -141,11 +158,12 @@ def test_a_worker_in_a_black_hole_fences_itself_and_comes_back(
 ) -> None:
     """F23: no packet passes for three leases, and nobody is told."""
     stage = postgres_stage
-    lost = fleet.ready_worker(url=through(proxy, stage.url))
+    lost = fleet.ready_worker(url=through(proxy, stage.url), concurrency=2, ahead=60.0)
     held = stage.app.enqueue("hold").id
     stage.await_start(held)
-    acked = [run.id for run in stage.load(300)]
-    stage.await_lines("effects", 20)
+    # Five seconds' work for its other seat, and all of it is claimed when the hole opens.
+    acked = [run.id for run in stage.load(25, ms=(200, 200))]
+    await_claimed_ahead(stage, 15)
     proxy.swallow()
     cut = time.monotonic()
     other = fleet.worker()
@@ -158,12 +176,14 @@ def test_a_worker_in_a_black_hole_fences_itself_and_comes_back(
     back = time.monotonic()
 
     eventually(lambda: stage.workers(lost.pid), within=10, what="the lost worker is back")
-    late = [line.at for line in stage.witness.lines("starts") if line.pid == lost.pid]
-    assert max(late) <= cut + FENCE + INSTANT
+    starts = [line for line in stage.witness.lines("starts") if line.pid == lost.pid]
+    crashed = {row["run"] for row in stage.rows("attempts", outcome="crashed")}
+    assert max(line.at for line in starts) <= cut + FENCE + SLACK
+    assert crashed - {line.run for line in starts}, "it had nothing left: the test tests nothing"
     assert lost.alive
     other.terminate()
     assert other.wait(10.0) == 0
-    acked += [run.id for run in stage.load(100)]  # there is nobody else to do them
+    acked += [run.id for run in stage.load(10)]  # there is nobody else to do them
     stage.quiet()
     assert any(line.at > back for line in stage.witness.lines("starts") if line.pid == lost.pid)
     stage.check(acked=[held, *acked])
@@ -193,7 +213,7 @@ def test_a_server_that_crashes_costs_a_pause_and_nothing_else(
             await_progress(stage)
             stage.witness.raise_flag("late")
             server.stop("immediate")
-            rest(2.0)
+            rest(LONGER - LATE)
             server.start()
             rest(LATE)
             stage.witness.lower_flag("late")
@@ -223,7 +243,7 @@ def test_sessions_that_are_ended_by_the_server_cost_nothing(
     """F11: a random session of ours is terminated ten times a second, whatever it does."""
     stage = postgres_stage
     flaky = [run.id for run in stage.load(60, job="flaky")]
-    squad = [fleet.worker(), fleet.worker()]
+    squad = [fleet.worker(lease=LONG), fleet.worker(lease=LONG)]
     client = fleet.client(ms=30)
     fleet.await_workers(*squad)
     with psycopg.connect(stage.url, autocommit=True) as nemesis:
@@ -267,7 +287,7 @@ def test_replies_that_are_lost_after_the_commit_cost_nothing(
     stage = postgres_stage
     names = ("sync_jobs", "register", "cycle", "renew", "sweep")
     rules = [proxy.expect(Fault.LOSE_REPLY, f"windlass.{name}", times=3) for name in names]
-    worker = fleet.worker(url=through(proxy, stage.url))
+    worker = fleet.worker(url=through(proxy, stage.url), lease=LONG)
     fleet.await_workers(worker)
     acked = []
     for _ in range(3):

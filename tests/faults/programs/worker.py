@@ -21,6 +21,7 @@ from windlass import Windlass
 from windlass.domain.run import CycleReply, Finish, Want
 from windlass.engine import lanes
 from windlass.engine.renewal import Renewal
+from windlass.engine.seats import Seats
 from windlass.store.interface import Call
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.operations import SqliteCall, SqliteOperations
@@ -35,7 +36,7 @@ class Config(msgspec.Struct, kw_only=True):
     settings: dict[str, Any] = {}
     options: dict[str, Any] = {}
     jobs: list[str] | None = None
-    ahead: float | None = None  # seconds for which it claims ahead of its seats
+    ahead: float | None = None  # seconds for which it claims ahead of its seats, and keeps that
     stop_in_commit: str | None = None  # "before" or "after" the commit that follows `armed`
 
 
@@ -112,6 +113,15 @@ def renew_late(witness: Witness) -> None:
     Renewal._renew = late  # type: ignore[method-assign]
 
 
+def claim_ahead(seconds: float) -> None:
+    """Claim far ahead of the seats, as only very fast workers do, and keep what finds no seat.
+
+    It would be given back after a second, which is sooner than any lease comes into doubt.
+    """
+    lanes._AHEAD_SECONDS, lanes._AHEAD_LEAST = seconds, 1
+    Seats.watch = lambda *_: None  # type: ignore[method-assign]
+
+
 def main(config: Config) -> None:
     """Run one worker."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -120,8 +130,7 @@ def main(config: Config) -> None:
         stop_in_commit(witness, config.stop_in_commit)
     renew_late(witness)
     if config.ahead is not None:
-        # Only very fast workers claim ahead; here a slow one does.
-        lanes._AHEAD_SECONDS, lanes._AHEAD_LEAST = config.ahead, 1
+        claim_ahead(config.ahead)
     app = Windlass(config.url, **config.settings)
     define_jobs(app, witness, config.jobs)
     asyncio.run(work(app, witness, config.options))
