@@ -21,7 +21,6 @@ from windlass.domain.run import Finish, Held, Want
 
 FLAKY_ATTEMPTS = 3
 _LOOK = 0.01
-_STOPPED = 0.5  # a loop that looks every 10 ms and sees this much pass was stopped
 
 
 class Line(NamedTuple):
@@ -154,11 +153,13 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
         return "fresh"
 
     def zombie(ctx: SyncContext) -> str:
-        """The first attempt is stopped, and on waking tries everything; the second one waits."""
+        """The first attempt is stopped, and when it wakes up the flag `woken` is up: it tries
+        everything. The second one waits."""
         witness.write("effects", ctx)
         witness.write("starts", ctx)
         if ctx.attempt == 1:
-            _wait_to_be_stopped()
+            while not witness.flag("woken"):
+                time.sleep(_LOOK)
             _try_everything(app, witness, ctx)
             return "zombie"
         while not witness.flag("release"):
@@ -200,16 +201,6 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
         (doomed, plain),
         (last, plain),
     ]
-
-
-def _wait_to_be_stopped() -> None:
-    before = time.monotonic()
-    while True:
-        time.sleep(_LOOK)
-        now = time.monotonic()
-        if now - before > _STOPPED:
-            return
-        before = now
 
 
 def _try_everything(app: Windlass, witness: Witness, ctx: SyncContext) -> None:
