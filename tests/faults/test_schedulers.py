@@ -101,10 +101,14 @@ def judge(stage: Stage, schedule: Schedule, interval: timedelta) -> None:
 
 def test_clocks_that_are_off_double_and_lose_nothing(stage: Stage, fleet: Fleet) -> None:
     """F13: one scheduler is an hour ahead, one an hour behind; then the other way round."""
-    minute = timedelta(minutes=1)
+    # A file has no clock of its own: who is ahead fires an hour's slots early, and once. A server
+    # has, whatever the schedulers believe: there the slots must come while they look.
+    interval, more = (
+        (timedelta(minutes=1), timedelta(hours=1)) if sqlite(stage) else (SECOND, 2 * SECOND)
+    )
     made = [
         stage.app.schedules.put(
-            "load", key=f"s{n}", interval="1m", catch_up="all(max=10000)",
+            "load", key=f"s{n}", interval=interval, catch_up="all(max=10000)",
             anchor=stage.app.sources.now() - timedelta(minutes=3, seconds=n),
             input={"n": n, "ms": 1},
         )
@@ -113,22 +117,16 @@ def test_clocks_that_are_off_double_and_lose_nothing(stage: Stage, fleet: Fleet)
     for skews in ((3600.0, -3600.0), (-3600.0, 3600.0)):
         squad = [fleet.scheduler(skew=skew) for skew in skews]
         stage.await_lines("begun", len(fleet.processes))
-        target = now_there(stage) + (timedelta(hours=1) if sqlite(stage) else timedelta(0))
-        await_past(stage, made, target)
-        rest(0.3)
+        await_past(stage, made, now_there(stage) + more)
         for process in squad:
             process.terminate()
             assert process.wait(10.0) == 0
     for one in made:
-        if sqlite(stage):  # the file has no clock of its own: who is ahead fires early, and once
-            judge(stage, one, minute)
-        else:
-            found = stage.app.schedules.get(one.id)
-            assert found.next_slot is not None
-            assert found.next_slot <= now_there(stage) + minute
-            assert len(stage.rows("runs")) == sum(
-                stage.app.schedules.get(other.id).fired for other in made
-            )
+        judge(stage, one, interval)
+        if not sqlite(stage):
+            slot = stage.app.schedules.get(one.id).next_slot
+            assert slot is not None
+            assert slot <= now_there(stage) + interval
 
 
 def sqlite(stage: Stage) -> bool:
