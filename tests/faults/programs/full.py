@@ -1,11 +1,17 @@
-"""Fills a real disk, a small one, and lives through it: FOLDER. Prints what it saw."""
+"""Fills a disk, a small one, and lives through it: FOLDER [BYTES]. Prints what it saw.
 
+The disk is a real one, or one that is said to have so many bytes.
+"""
+
+import errno
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 from tests.fixtures.callers import make_app
+from tests.fixtures.disk import Disk
 from windlass import StoreFull
+from windlass.store.sqlite import ballast as ballasts
 
 
 def refused(app: object) -> bool:
@@ -17,7 +23,21 @@ def refused(app: object) -> bool:
     return False
 
 
+def pretend(folder: Path, capacity: int) -> None:
+    """Let SQLite and the ballast find no more room than this."""
+    disk, real = Disk(), ballasts.reserve
+
+    def reserve(descriptor: int, size: int) -> None:
+        if disk.used(folder) + size > capacity:
+            raise OSError(errno.ENOSPC, "no room")
+        real(descriptor, size)
+
+    disk.capacity, ballasts.reserve = capacity, reserve
+
+
 folder = Path(sys.argv[1])
+if sys.argv[2:]:
+    pretend(folder, int(sys.argv[2]))
 other = folder / "other"
 other.write_bytes(bytes(1536 * 1024))
 app = make_app(f"sqlite:///{folder}/w.db")
