@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.faults.harness import SLACK, Fleet, Stage, eventually
+from tests.faults.harness import Fleet, Stage, eventually
 from tests.faults.test_crashes import alive, jobs
 from windlass import IllegalTransition, Run, Windlass
 
@@ -17,7 +17,7 @@ def test_handlers_are_told_and_stubborn_ones_are_ended_without(
     stage: Stage, fleet: Fleet, jobs: Windlass
 ) -> None:
     """Pending, cooperative, a stubborn thread, a stubborn process."""
-    fleet.command(cancel_grace=GRACE, process_seats=2)
+    fleet.command(cancel_grace=GRACE, process_seats=2, renew=30.0, lease=90.0)
     names = ("patient", "patient_process", "stubborn", "stubborn_process")
     runs = {name: jobs.jobs[name].enqueue() for name in names}
     pending = jobs.jobs["good"].using(delay="1h").enqueue(n=1, ms=1)
@@ -28,14 +28,14 @@ def test_handlers_are_told_and_stubborn_ones_are_ended_without(
     for run in runs.values():
         assert run.cancel("enough").status == "running"
     for name in ("patient", "patient_process"):
-        # Within a renewal; what it returned then counts.
-        assert stage.await_line("told", runs[name].id).at - asked < 0.5 + SLACK
+        stage.await_line("told", runs[name].id)  # what it returns then counts
         await_status(runs[name], "succeeded")
     for name in ("stubborn", "stubborn_process"):
         await_status(runs[name], "canceled")
         assert runs[name].reason == "enough"
         assert runs[name].crash_count == 0
-    assert time.monotonic() - asked < 0.5 + GRACE + 2 * SLACK
+    # By the wake-up and after the grace, not when the next renewal comes or a lease runs out.
+    assert time.monotonic() - asked < 10
     eventually(lambda: not alive(lines["stubborn_process"].pid), what="it was killed")
     assert alive(lines["stubborn"].pid), "a thread is the worker's own process"
     stage.check(acked=[run.id for run in (*runs.values(), pending)])
@@ -45,8 +45,8 @@ def test_cancel_and_success_race_and_both_sides_are_told_the_same(
     stage: Stage, fleet: Fleet, jobs: Windlass
 ) -> None:
     """200 times, from another process than the one that runs them."""
-    fleet.ready_command()
-    # Slow enough that some are left when we have seen the first effect.
+    # Slow enough that most are left when we have seen the first effect.
+    fleet.ready_command(concurrency=2)
     runs = jobs.enqueue_many(jobs.jobs["good"].request(n=n, ms=40 + n % 10) for n in range(200))
     stage.await_lines("effects", 1)
     told = {run.id: _cancel(run) for run in reversed(runs)}  # they meet half way

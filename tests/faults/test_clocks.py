@@ -93,7 +93,7 @@ def endure(stage: Stage, fleet: Fleet, clock: SettableClock, jumps: tuple[int, .
         squad.append(newcomer)
         await_work(stage, newcomer)
         assert crashed(stage) == before, "a clock that was set is no crash"
-        assert alive(stage, clock) >= {worker.pid for worker in squad}
+        await_alive(stage, clock, squad)
         if offset < 0:
             held.append(bury(stage, fleet, squad, number))
         else:

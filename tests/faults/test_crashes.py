@@ -17,6 +17,8 @@ from windlass import AttemptOutcome, Windlass
 
 ENDS = {"exit": "with exit code 3", "segv": "by SIGSEGV", "rlimit": "by SIGABRT"}
 BRISK: dict[str, Any] = {"lease": 1.0, "renew": 0.2, "sweep": 0.2}
+# Where crashes are counted: a process that a busy machine starves for a lease is one more.
+CALM: dict[str, Any] = BRISK | {"lease": 3.0}
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def poison(stage: Stage, fleet: Fleet, jobs: Windlass, kind: str) -> None:
     requests = [*good[:20], jobs.jobs["pill"].request(kind=kind), *good[20:]]
     runs = list(jobs.enqueue_many(requests))
     pill = runs.pop(20)
-    process = fleet.command("--processes", "2", max_crashes=3, process_seats=2, **BRISK)
+    process = fleet.command("--processes", "2", max_crashes=3, process_seats=2, **CALM)
     stage.quiet(within=50)  # each suspect has a process to itself
     process.terminate()
     assert process.wait(within=15) == 0
@@ -106,10 +108,10 @@ def poison(stage: Stage, fleet: Fleet, jobs: Windlass, kind: str) -> None:
 def test_a_handler_that_blocks_the_loop_keeps_its_lease(
     stage: Stage, fleet: Fleet, jobs: Windlass
 ) -> None:
-    """F07: three leases long, with others about who would take its runs."""
+    """F07: longer than a lease, with others about who would take its runs."""
     neighbours = jobs.enqueue_many(jobs.jobs["good"].request(n=n, ms=300) for n in range(4))
-    run = jobs.jobs["stall"].enqueue(seconds=3 * BRISK["lease"])
-    process = fleet.command("--processes", "2", **BRISK)
+    run = jobs.jobs["stall"].enqueue(seconds=1.5 * CALM["lease"])
+    process = fleet.command("--processes", "2", **CALM)
     stage.quiet()
 
     stage.check(acked=[run.id])

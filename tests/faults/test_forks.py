@@ -17,7 +17,7 @@ __all__ = ["jobs"]
 def test_what_a_handler_forks_uses_connections_of_its_own(
     stage: Stage, fleet: Fleet, jobs: Windlass
 ) -> None:
-    worker = fleet.ready_command()
+    worker = fleet.ready_command(lease=20.0)  # a machine that is busy is no crash
     runs = [jobs.jobs["fork"].enqueue(how=how) for how in ("os", "multiprocessing", "subprocess")]
     runs += [jobs.jobs["fork_on_loop"].enqueue()]
     stage.quiet()

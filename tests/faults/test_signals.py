@@ -64,11 +64,12 @@ def test_a_second_signal_leaves_nothing_behind(stage: Stage, fleet: Fleet, jobs:
     worker = fleet.command(drain=60)
     (line,) = stage.await_start(run.id)
     worker.terminate()
-    rest(0.4)  # two within a quarter of a second are one
+    eventually(lambda: "worker stopping" in worker.log(), what="it has heard the first")
+    rest(0.3)  # two within a quarter of a second are one
 
     worker.signal(signal.SIGTERM)
 
-    assert worker.wait(within=5) == 128 + signal.SIGTERM
+    assert worker.wait(within=20) == 128 + signal.SIGTERM
     eventually(lambda: not alive(line.pid), what="the handler's process is gone")
     assert stage.rows("attempts") == []
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psycopg
 import pytest
 
 from tests.conformance.places import SqlitePlace
-from tests.faults.harness import POLL, SLACK, Fleet, Stage, eventually, rest, through
+from tests.faults.harness import Fleet, Stage, eventually, rest, through
 from tests.faults.proxy import Fault, Proxy
 from tests.fixtures.apps import PATIENCE, within
 from windlass import Status, Windlass
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 DEFAULTS: Mapping[str, Any] = {"lease": "30s", "renew": "10s", "sweep": "5s", "poll": "1s"}
 WINDOW = 3.0
+# Runs before an urgent one: there are about thirty between two looks at the head of the queue.
+BACKLOG, OVERTAKEN = 1500, 300
 
 
 def most(began: float) -> float:
@@ -29,19 +32,20 @@ def most(began: float) -> float:
     return 2 * (time.monotonic() - began) + 2
 
 
-def test_an_urgent_run_starts_within_a_second_under_saturation(stage: Stage, fleet: Fleet) -> None:
+def test_an_urgent_run_overtakes_a_backlog_under_saturation(stage: Stage, fleet: Fleet) -> None:
     """Busy claims start behind what they took last; an urgent run sorts before that."""
-    stage.load(3000, ms=(20, 40))
+    stage.load(BACKLOG, ms=(100, 150))
     worker = fleet.ready_worker(concurrency=16)
-    stage.await_lines("effects", 100)
+    stage.await_lines("effects", 32)
     for n in range(3):
-        asked = time.monotonic()
         urgent = stage.app.enqueue("load", {"n": n, "ms": 1}, priority=10).id
-        (started,) = stage.await_start(urgent)
-        assert started.at - asked <= 1.0
-    assert stage.live() > 500, "there was no backlog: the test tests nothing"
+        before = len(stage.witness.raw("starts"))
+        stage.await_start(urgent)
+        place = [line.run for line in stage.witness.lines("starts")].index(urgent)
+        assert place - before <= OVERTAKEN
+        assert place + OVERTAKEN < BACKLOG, "there was no backlog: the test tests nothing"
     worker.terminate()
-    assert worker.wait(within=10) == 0
+    assert worker.wait(within=20) == 0
     stage.check(settled=False)
 
 
@@ -93,12 +97,30 @@ def test_an_idle_worker_makes_two_round_trips_a_second_at_most_on_postgres(
     postgres_stage: Stage, proxy: Proxy, fleet: Fleet
 ) -> None:
     fleet.ready_worker(url=through(proxy, postgres_stage.url), settings=DEFAULTS)
-    rest(2.0)  # its first claims, and LISTEN
+    eventually(lambda: listening(postgres_stage.url), what="the worker listens")
+    eventually(lambda: still(proxy), what="what it does once, when it starts, is over")
     before, began = proxy.round_trips, time.monotonic()
     rest(WINDOW)
     made = proxy.round_trips - before
 
     assert 0 < made <= most(began)
+
+
+def listening(url: str) -> bool:
+    """Whether a session has said LISTEN, and was answered."""
+    with psycopg.connect(url) as conn:
+        found = conn.execute(
+            "select 1 from pg_stat_activity where datname = current_database()"
+            " and query ilike 'listen %' and state = 'idle'"
+        )
+        return found.fetchone() is not None
+
+
+def still(proxy: Proxy) -> bool:
+    """Whether nothing is said for a while."""
+    before = proxy.round_trips
+    rest(0.4)
+    return proxy.round_trips == before
 
 
 def test_a_run_that_a_worker_cannot_run_waits_for_one_that_can(stage: Stage, fleet: Fleet) -> None:
@@ -146,10 +168,8 @@ def test_runs_whose_wake_up_is_lost_are_found_by_polling_on_postgres(
 
 def assert_found_by_polling(stage: Stage) -> None:
     for _ in range(3):
-        asked = time.monotonic()
         (run,) = stage.load(1)
-        (started,) = stage.await_start(run.id)
-        assert started.at - asked <= 1.25 * 2 * POLL + SLACK
+        stage.await_start(run.id)  # nothing but polling could find it
     stage.quiet()
     stage.check()
 
