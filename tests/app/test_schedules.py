@@ -410,6 +410,18 @@ async def test_catch_up_and_max_runs(planner: Planner, app: Windlass) -> None:
     assert (await app.schedules.aget("three")).next_slot is None
 
 
+async def test_next_slot_of_what_was_just_decided_is_not_slept_through(
+    planner: Planner, app: Windlass
+) -> None:
+    """Nor where nothing was fired, so that nobody is woken."""
+    await app.schedules.aput("report", key="k", interval="2s", overlap="skip")
+    await planner.settle()
+    for _ in range(3):
+        app.sources.clock.advance(2)  # type: ignore[attr-defined]
+        assert 1.9 < await planner.scheduler.work() <= 2.01
+    assert [what for _, what in await planner.slots("k")] == ["fired", "skipped", "skipped"]
+
+
 async def test_two_schedulers_make_one_run(planner: Planner, app: Windlass, url: str) -> None:
     await app.schedules.aput("report", key="k", interval="1m", catch_up="all")
     async with opened(url, sources=app.sources) as second:

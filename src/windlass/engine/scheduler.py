@@ -91,7 +91,8 @@ class Scheduler(Service):
         schedules = self._store.schedules
         self.looks += 1
         reply = await self._store.arun(schedules.due(LIMIT + len(self._unfit)))
-        lost = await self._fire(await self._decisions(reply))
+        decisions = await self._decisions(reply)
+        lost = await self._fire(decisions)
         released = await self._release() if reply.waiting else False
         if lost:
             return _LOST * (0.5 + self._sources.jitter())
@@ -99,7 +100,7 @@ class Scheduler(Service):
             return 0
         if self._forgetting:
             self._forgetting = await self._store.arun(schedules.forget_slots())
-        return 0 if self._forgetting else self._pause(reply)
+        return 0 if self._forgetting else self._pause(reply, decisions)
 
     async def _decisions(self, reply: DueReply) -> Sequence[Decision]:
         now = self._sources.clock.monotonic()
@@ -196,11 +197,14 @@ class Scheduler(Service):
             self._pass_over(row.id, row.version, error, key=row.key, job=row.job)
             return None
 
-    def _pause(self, reply: DueReply) -> float:
+    def _pause(self, reply: DueReply, decisions: Sequence[Decision]) -> float:
+        """Until the next slot: of what was not due, or of what has just been moved to it."""
         longest = LOOK_AGAIN * (0.75 + self._sources.jitter() / 2)
         if reply.waiting:
             longest = min(longest, self._poll)
-        if reply.next_slot is None:
+        moved = (decision.next_slot for decision in decisions)
+        slots = [slot for slot in (reply.next_slot, *moved) if slot is not None]
+        if not slots:
             return longest
-        until_due = (reply.next_slot - reply.now + _EARLY).total_seconds()
+        until_due = (min(slots) - reply.now + _EARLY).total_seconds()
         return min(max(until_due, 0.0), longest)
