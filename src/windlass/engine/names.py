@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from windlass.domain.run import JobRow, WorkerInfo
-from windlass.errors import StoreError, StoreUnavailable
+from windlass.errors import SchemaMismatch, StoreError, StoreRefused, StoreUnavailable
 from windlass.logs import steady_log
 from windlass.sources import Sources
 from windlass.store.interface import Store
@@ -25,11 +25,13 @@ async def introduce(
     lease: float,
     poll: float,
     told: Callable[[], Awaitable[None]],
+    again: bool,
 ) -> tuple[float, datetime]:
     """Make a worker and its jobs known; wait for a store that is not there yet.
 
     Returns when the registration was sent, by the monotonic clock, and the store's time. `told` is
-    called in between, when the store knows the jobs.
+    called in between, when the store knows the jobs. `again`: it was known before, and waits out
+    other trouble of the store's as well, as its heartbeat does. One that starts is told of it.
     """
     while True:
         try:
@@ -38,7 +40,11 @@ async def introduce(
             await told()
             sent = sources.clock.monotonic()
             return sent, await register(store, info, lease)
-        except StoreUnavailable as error:
+        except (StoreRefused, SchemaMismatch):
+            raise
+        except StoreError as error:
+            if not again and not isinstance(error, StoreUnavailable):
+                raise
             log.warning("waiting for the store", extra={"error": str(error)})
             await asyncio.sleep(poll * (0.5 + sources.jitter()))
 

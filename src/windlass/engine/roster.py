@@ -14,7 +14,7 @@ from windlass.domain.job import Executor, JobSpec
 from windlass.domain.run import JobRow, WorkerInfo
 from windlass.engine.lanes import Lane
 from windlass.engine.options import WorkerOptions
-from windlass.errors import SchemaMismatch, StoreUnavailable, WindlassError
+from windlass.errors import SchemaMismatch, StoreError, StoreRefused, WindlassError
 from windlass.logs import steady_log
 from windlass.sources import Sources
 from windlass.store.interface import Store
@@ -78,17 +78,23 @@ class Roster:
     async def keep_told(
         self, store: Store, worker: Callable[[], str], told: Callable[[], Awaitable[None]]
     ) -> None:
-        """Tell the store of each change; where it is not there, later. Then say that it is told."""
+        """Tell the store of each change, and then say that it is told.
+
+        Where the store is not there, or has trouble of its own, it is told later; what it refuses
+        it would refuse again.
+        """
         while True:
             await self._changed.wait()
             self._changed.clear()
             try:
                 await store.arun(store.operations.sync_jobs(self.rows(), worker()))
                 await told()
-            except StoreUnavailable:
-                self._changed.set()
-                await asyncio.sleep(self._options.poll)
             except SchemaMismatch:
                 raise
             except WindlassError as error:
-                log.error("new jobs not stored", extra={"error": str(error)})
+                if isinstance(error, StoreError) and not isinstance(error, StoreRefused):
+                    self._changed.set()
+                    log.warning("new jobs not stored yet", extra={"error": str(error)})
+                    await asyncio.sleep(self._options.poll)
+                else:
+                    log.error("new jobs not stored", extra={"error": str(error)})

@@ -215,6 +215,7 @@ class Worker:
             lease=self._options.lease,
             poll=self._options.poll,
             told=self._jobs_told,
+            again=self._renewal is not None,
         )
         self._sweeper.hear(now)
         self._runner.worker = self._pump.worker = name
