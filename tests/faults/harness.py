@@ -354,10 +354,10 @@ class Fleet:
         given = {"url": self._stage.url, "settings": dict(self._stage.settings)}
         return self._start("client", **(given | config))
 
-    def scheduler(self, *, skew: float = 0.0) -> Process:
+    def scheduler(self, **config: Any) -> Process:
         """Start a scheduler that runs nothing, with a clock that may be off."""
         settings = dict(self._stage.settings)
-        return self._start("scheduler", url=self._stage.url, settings=settings, skew=skew)
+        return self._start("scheduler", url=self._stage.url, settings=settings, **config)
 
     def close(self) -> None:
         """Kill what is left, stopped or not."""

@@ -115,7 +115,8 @@ def test_clocks_that_are_off_double_and_lose_nothing(stage: Stage, fleet: Fleet)
         for n in range(5)
     ]  # fmt: skip
     for skews in ((3600.0, -3600.0), (-3600.0, 3600.0)):
-        squad = [fleet.scheduler(skew=skew) for skew in skews]
+        # What both find due, the first has fired before the second can.
+        squad = [fleet.scheduler(skew=skew, linger=n / 5) for n, skew in enumerate(skews, 1)]
         stage.await_lines("begun", len(fleet.processes))
         await_past(stage, made, now_there(stage) + more)
         for process in squad:

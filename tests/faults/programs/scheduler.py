@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import msgspec
 
 from tests.faults.programs.jobs import Witness
 from windlass import Windlass
+from windlass.domain.timetable import Decision
 from windlass.engine.scheduler import Scheduler
 from windlass.sources import Ids, Sources, SystemClock
 from windlass.transport.store import StoreTransport
@@ -27,6 +29,7 @@ class Config(msgspec.Struct, kw_only=True):
     folder: str
     settings: dict[str, Any] = {}
     skew: float = 0.0  # seconds by which its clock is ahead of the others'
+    linger: float = 0.0  # seconds between what it finds due and what it does about it
 
 
 class WrongClock(SystemClock):
@@ -38,6 +41,17 @@ class WrongClock(SystemClock):
     def now(self) -> datetime:
         """What this machine believes the time to be."""
         return super().now() + self._skew
+
+
+def linger(seconds: float) -> None:
+    """Let others fire what this one has found due, before it does."""
+    fire = Scheduler._fire
+
+    async def late(self: Scheduler, decisions: Sequence[Decision]) -> bool:
+        await asyncio.sleep(seconds)
+        return await fire(self, decisions)
+
+    Scheduler._fire = late  # type: ignore[method-assign]
 
 
 async def schedule(app: Windlass, witness: Witness) -> None:
@@ -55,6 +69,7 @@ async def schedule(app: Windlass, witness: Witness) -> None:
 def main(config: Config) -> None:
     """Run one scheduler."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    linger(config.linger)
     clock = WrongClock(config.skew)
     sources = Sources(clock=clock, ids=Ids(clock), random=Sources.system().random)
     app = Windlass(config.url, sources=sources, **config.settings)
