@@ -17,6 +17,7 @@ from tests.fixtures.apps import (
     reached,
     reap,
     stopped,
+    take_ahead,
     told_of_work,
     within,
     working,
@@ -520,6 +521,38 @@ async def test_who_cannot_renew_starts_nothing_new(app: Windlass, moody: Moody) 
         assert [want for _, want in moody.cycles if want is not None] == []
         moody.renewals = None
         assert await app.aresult(second.id, timeout=10) == 2
+
+
+async def test_who_cannot_renew_starts_nothing_that_it_holds_either(
+    app: Windlass, moody: Moody
+) -> None:
+    """Runs that were taken ahead of their seats may be another's by now."""
+    started, go = asyncio.Event(), asyncio.Event()
+    order: list[int] = []
+
+    @app.job
+    async def work(n: int) -> int:
+        order.append(n)
+        started.set()
+        await go.wait()
+        return n
+
+    runs = await app.aenqueue_many(work.request(n) for n in range(4))
+    sources = Sources.manual()
+    async with Serving(app, moody, sources=sources, lease=90.0, concurrency=1) as worker:
+        await within(started)
+        await take_ahead(app, worker, 3)
+        moody.renewals = StoreUnavailable("cut off")
+        sources.clock.advance(60.0)
+        go.set()
+        assert await app.aresult(runs[0].id, timeout=PATIENCE) == 0  # and the seat is free
+        await at_rest(worker)
+        assert (order, worker.busy) == ([0], 3)
+        moody.renewals = None
+        for n, run in enumerate(runs):
+            assert await app.aresult(run.id, timeout=PATIENCE) == n
+    assert order == [0, 1, 2, 3]
+    assert {run.refresh().attempt for run in runs} == {1}
 
 
 async def test_unexpected_error_of_the_store_ends_the_worker_and_is_told(
