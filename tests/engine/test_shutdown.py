@@ -145,14 +145,15 @@ async def test_long_runs_are_given_back_uncounted(app: Windlass) -> None:
 
 
 async def test_thread_that_goes_on_is_given_back_and_fenced(app: Windlass) -> None:
-    started, go, over = asyncio.Event(), threading.Event(), threading.Event()
+    started, go = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
+    threads: list[threading.Thread] = []
 
     @app.job
     def long(ctx: SyncContext) -> str:
+        threads.append(threading.current_thread())
         loop.call_soon_threadsafe(started.set)
         go.wait(PATIENCE)
-        over.set()
         return "too late"
 
     run = await long.aenqueue()
@@ -160,8 +161,12 @@ async def test_thread_that_goes_on_is_given_back_and_fenced(app: Windlass) -> No
         await within(started)
         worker.stop()
     assert (await run.arefresh()).status == "queued"
+    trips = worker._pump.trips
     go.set()
-    assert await asyncio.to_thread(over.wait, PATIENCE)
+    await asyncio.to_thread(threads[0].join, PATIENCE)
+    assert not threads[0].is_alive()  # whatever came of it has been told to the loop
+    await at_rest(worker)
+    assert worker._pump.trips == trips  # and went no further
     assert ((await run.arefresh()).status, run.failures) == ("queued", 0)
 
 

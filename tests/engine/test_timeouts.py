@@ -6,7 +6,14 @@ import asyncio
 import threading
 from typing import Any
 
-from tests.fixtures.apps import PATIENCE, reached, within, working
+from tests.fixtures.apps import (
+    PATIENCE,
+    at_rest,
+    take_ahead,
+    told_of_work,
+    within,
+    working,
+)
 from windlass import (
     AttemptOutcome,
     Context,
@@ -14,7 +21,6 @@ from windlass import (
     LeaseLost,
     Retry,
     Run,
-    Status,
     SyncContext,
     Windlass,
 )
@@ -84,24 +90,34 @@ async def test_one_runs_own_timeout_wins(app: Windlass) -> None:
 
 
 async def test_waiting_for_a_seat_is_not_counted(app: Windlass) -> None:
-    started, go = asyncio.Event(), asyncio.Event()
+    started, go, leave = asyncio.Event(), asyncio.Event(), threading.Event()
 
     @app.job
     async def first() -> None:
         started.set()
         await go.wait()
 
-    @app.job(timeout="200ms", max_attempts=1)
+    @app.job(timeout="20ms", max_attempts=1)
     async def second() -> str:
         return "done"
 
+    @app.job(timeout="20ms", max_attempts=1)
+    def witness() -> None:
+        leave.wait(PATIENCE)
+
     await first.aenqueue()
-    async with working(app, concurrency=1):
+    async with working(app, concurrency=1) as worker:
         await within(started)
         run = await second.aenqueue()
-        await asyncio.sleep(0.3)
+        await take_ahead(app, worker, 1)
+        assert (await run.arefresh()).attempt == 1
+        # In a lane of its own, and of the same time: when that is over, so would be the other's.
+        later = await witness.aenqueue()
+        await later.await_end(timeout=PATIENCE)
+        check_timed_out(later, "0.02")
         go.set()
         assert await app.aresult(run.id, timeout=10) == "done"
+        leave.set()
 
 
 async def test_handler_that_ends_in_time_once_told_has_succeeded(app: Windlass) -> None:
@@ -138,14 +154,17 @@ async def test_handler_that_swallows_cancellation_is_recorded_without_it(
         return "fine"
 
     run = await stubborn.aenqueue()
-    async with working(app, concurrency=1, cancel_grace="50ms"):
+    async with working(app, concurrency=1, cancel_grace="50ms") as worker:
         await run.await_end(timeout=10)
         assert told.is_set()
         check_timed_out(run)
         # It still has its seat, and gives it up only when it ends.
         other = await next_one.aenqueue()
-        assert (await reached(app, other.id, Status.QUEUED)).attempt == 0
-        go.set()
+        told_of_work(worker)
+        await at_rest(worker)
+        waits = (await other.arefresh()).attempt == 0
+        go.set()  # whatever comes of the test: nothing else ends it
+        assert waits
         assert await app.aresult(other.id, timeout=10) == "fine"
     check_timed_out(await run.arefresh())  # the late result was ignored
 
@@ -169,11 +188,13 @@ async def test_thread_is_recorded_fenced_and_keeps_its_seat(app: Windlass) -> No
         return "fine"
 
     run = await slow.aenqueue()
-    async with working(app, threads=1):
+    async with working(app, threads=1) as worker:
         await run.await_end(timeout=10)
         check_timed_out(run)
         other = await next_one.aenqueue()
-        assert (await reached(app, other.id, Status.QUEUED)).attempt == 0
+        told_of_work(worker)
+        await at_rest(worker)
+        assert (await other.arefresh()).attempt == 0
         go.set()
         assert await app.aresult(other.id, timeout=10) == "fine"
     check_timed_out(await run.arefresh())
