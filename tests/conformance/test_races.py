@@ -154,8 +154,8 @@ def test_a_lease_is_finished_or_reaped_but_not_both(
             record = worker.get(run.ref)
             assert (record.crash_count == 1) is (held_of(run) in lost)
             assert len(record.attempts) == 1
+        assert_sound(worker)
         worker.tables.empty()
-    assert_sound(worker)
 
 
 def test_a_cancel_and_an_end_agree_on_who_came_first(pair: tuple[Driver, Driver]) -> None:
@@ -352,6 +352,7 @@ def test_a_worker_is_revived_or_reaped_but_not_both(pair: tuple[Driver, Driver])
         else:
             assert swept.reaped == 3
             assert set(renewed.lost) == {held_of(run) for run in held}
+        assert_sound(worker)
         worker.tables.empty()
 
 
@@ -367,6 +368,7 @@ def test_a_claim_of_a_dying_worker_is_refused_or_reaped(pair: tuple[Driver, Driv
         record = worker.get(run)
         assert record.status is Status.QUEUED
         assert record.crash_count == len(reply.claimed)
+        assert_sound(worker)
         worker.tables.empty()
 
 
@@ -386,6 +388,7 @@ def test_what_is_due_is_dispatched_once(pair: tuple[Driver, Driver]) -> None:
 
         sent = [run for reply in replies for run in reply.dispatched]
         assert sorted(sent, key=_name) == sorted(runs, key=_name)
+        assert_sound(one)
         one.tables.empty()
 
 
