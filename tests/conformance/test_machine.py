@@ -77,7 +77,7 @@ class Lives(RuleBasedStateMachine):
                 self.drive.enqueue(run)
             return
         (answer,) = self.drive.enqueue(run)
-        assert (answer.id, answer.created) == (owner[0], False) if owner else (run.id, True)
+        assert (answer.id, answer.created) == ((owner[0], False) if owner else (run.id, True))
         if owner is None:
             self._add(run, document)
 
