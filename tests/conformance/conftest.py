@@ -63,6 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marks = list(metafunc.definition.iter_markers("requires"))
     needed = {capability for mark in marks for capability in mark.args}
     kinds = [kind for kind in KINDS if needed <= kind.capabilities]
+    assert kinds, f"no store has {sorted(needed)}"  # pytest would skip the test, silently
     if "face" not in metafunc.fixturenames:
         metafunc.parametrize("setting", kinds, ids=[kind.name for kind in kinds], indirect=True)
         return
