@@ -322,23 +322,32 @@ async def test_largest_result_is_stored(app: Windlass) -> None:
 
 
 async def test_result_whose_encoding_raises_fails_the_run(app: Windlass) -> None:
-    class Sly(dict[str, Any]):
-        def items(self) -> Any:
+    """By code of the value's own, and by what no encoder would raise."""
+
+    class Sly(int):
+        def __int__(self) -> int:
             raise SystemExit("caught in the act")
 
     @app.job(max_attempts=1)
-    async def sly() -> Any:
-        return Sly(a=1)
+    async def on_loop() -> Any:
+        return {"a": Sly(1)}
+
+    @app.job(max_attempts=1)
+    def in_thread() -> Any:
+        return {"a": Sly(1)}
 
     @app.job
     async def tame() -> str:
         return "fine"
 
-    run = await sly.aenqueue()
     async with working(app):
-        await run.await_end(timeout=10)
+        for job in (on_loop, in_thread):
+            run = await job.aenqueue()
+            await run.await_end(timeout=10)
+            assert (run.status, run.failure, run.result) == ("failed", "exhausted", None)
+            assert run.error is not None
+            assert (run.error.type, run.error.message) == ("SystemExit", "caught in the act")
         assert await app.aresult((await tame.aenqueue()).id, timeout=10) == "fine"
-    assert run.status in ("failed", "succeeded")
 
 
 def until_renewed(app: Windlass, until: datetime) -> None:
