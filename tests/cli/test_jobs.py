@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import PATIENCE, command, fails, ok, ok_json, run, started
+from tests.faults.harness import eventually
 
 HELLO = "async def run(ctx, name='world'):\n    ctx.log.info('Hello, %s', name)\n    return {}\n"
 
@@ -134,11 +135,12 @@ def test_files_take_effect_while_it_runs(
         assert ok("enqueue", "hello", "--wait", "--timeout-wait", f"{PATIENCE:g}s") == "1\n"
         write(folder, "late.py", HELLO.format(2))
         process.wait_for("late")
-        waits = 0
-        while run("enqueue", "late").exit_code:  # until the worker has told the store
-            waits += 1
-            assert waits < 100
-        process.wait_for("Hello, world")
+        eventually(
+            lambda: run("enqueue", "late").exit_code == 0,
+            within=PATIENCE,
+            what="the worker has told the store of the new job",
+        )
+        assert ok("enqueue", "late", "--wait", "--timeout-wait", f"{PATIENCE:g}s") == "2\n"
         write(folder, "hello.py", "\ndef run(ctx) 1")
         process.wait_for("hello.py:2: expected ':'")
         assert ok("enqueue", "hello", "--wait", "--timeout-wait", f"{PATIENCE:g}s") == "1\n"
