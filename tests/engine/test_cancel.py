@@ -244,10 +244,13 @@ async def test_run_in_backoff_is_canceled_at_once(app: Windlass) -> None:
 
 async def test_cancel_racing_with_success_leaves_one_of_the_two(app: Windlass) -> None:
     ran: set[str] = set()
+    started, go = asyncio.Event(), asyncio.Event()
 
     @app.job
     async def quick(ctx: Context) -> str:
         ran.add(ctx.run_id)
+        started.set()
+        await go.wait()
         return "done"
 
     async def cancel(run: Run) -> str:
@@ -257,10 +260,17 @@ async def test_cancel_racing_with_success_leaves_one_of_the_two(app: Windlass) -
             return error.status
 
     runs = await app.aenqueue_many(quick.request() for _ in range(200))
-    async with working(app):
-        told = await asyncio.gather(*(cancel(run) for run in reversed(runs)))
+    async with working(app, concurrency=4):
+        # Each end occurs: the last run is too late for a seat, those in the seats for a cancel.
+        await within(started)
+        told = [await cancel(runs[-1])]
+        first = set(ran)
+        go.set()
+        told += await asyncio.gather(*(cancel(run) for run in reversed(runs[:-1])))
         for run in runs:
             await run.await_end(timeout=10)
+    assert told[0] == "canceled"
+    assert {run.status for run in runs if run.id in first} == {"succeeded"}
     for run, answer in zip(reversed(runs), told, strict=True):
         assert run.status in ("succeeded", "canceled")
         if answer != "running":
