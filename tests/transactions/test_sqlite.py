@@ -156,6 +156,8 @@ def test_threads_take_turns(app: Windlass) -> None:
     for thread in threads:
         thread.join(PATIENCE)
     assert sorted(run.input["n"] for run in app.list()) == list(range(8))
+    with app.transaction() as tx:  # each has seen what those before it had written
+        assert tx.execute("select n from orders order by n") == [(n,) for n in range(8)]
 
 
 async def test_tasks_take_turns_and_the_loop_goes_on(app: Windlass) -> None:
@@ -168,6 +170,8 @@ async def test_tasks_take_turns_and_the_loop_goes_on(app: Windlass) -> None:
     async with asyncio.timeout(PATIENCE):
         await asyncio.gather(*[add(n) for n in range(20)])
     assert len(await app.alist()) == 20
+    async with app.transaction() as tx:
+        assert await tx.execute("select n from orders order by n") == [(n,) for n in range(20)]
     await app.aclose()
 
 
