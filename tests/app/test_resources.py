@@ -128,13 +128,14 @@ async def test_a_name_that_there_is_not(app: Windlass) -> None:
 
 async def test_an_attempt_that_is_canceled_does_not_break_off_the_opening(app: Windlass) -> None:
     go, begun = asyncio.Event(), asyncio.Event()
-    opened: list[int] = []
+    seen: list[str] = []
 
     @app.resource
     async def slow() -> str:
         begun.set()
+        seen.append("begun")
         await go.wait()
-        opened.append(1)
+        seen.append("opened")
         return "slow"
 
     @app.job
@@ -147,10 +148,10 @@ async def test_an_attempt_that_is_canceled_does_not_break_off_the_opening(app: W
         await within(begun)
         second = await asks.aenqueue()
         await app.acancel(first.id)
-        await asyncio.sleep(0.1)
+        assert (await first.await_end(timeout=PATIENCE)).status == "canceled"
         go.set()
         assert await app.aresult(second.id, timeout=PATIENCE) == "slow"
-    assert opened == [1]
+    assert seen == ["begun", "opened"]
 
 
 async def test_what_fails_to_close_keeps_nothing_else_from_closing(app: Windlass) -> None:
