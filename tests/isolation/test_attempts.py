@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, reached, working
+from tests.fixtures.apps import PATIENCE, reached, within, working
 from tests.isolation.conftest import Load
 from windlass import AttemptOutcome, Run, Status
+from windlass.engine.holdings import Holding
 
 Said = Callable[[], list[str]]
 
@@ -98,7 +99,8 @@ def die(how: str) -> None:
 
 @app.job(executor="process")
 def steady() -> int:
-    time.sleep(1)
+    while not (folder / "go").exists():
+        time.sleep(0.01)
     return os.getpid()
 
 @app.job
@@ -110,6 +112,8 @@ async def neighbour(ctx: Context) -> int:
     app = jobs.app
     async with working(app, max_crashes=2, process_seats=3):
         beside = [await jobs.neighbour.aenqueue(), await jobs.steady.aenqueue()]
+        for run in beside:
+            await reached(app, run.id, Status.RUNNING)
         runs = [await jobs.die.aenqueue(how=how) for how in ("exit", "segv")]
         for run in runs:
             await run.await_end(timeout=PATIENCE)
@@ -158,15 +162,22 @@ async def on_loop(ctx: Context) -> str:
 
 @pytest.mark.parametrize("why", ["timeout", "cancel"])
 async def test_a_stubborn_handler_is_killed_with_what_it_started(
-    load: Load, said: Said, why: str
+    load: Load, said: Said, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = load(STUBBORN)
-    job = jobs.stubborn.using(timeout="500ms") if why == "timeout" else jobs.stubborn
-    run = await job.aenqueue()
-    async with working(jobs.app):
+    job = jobs.stubborn.using(timeout="50ms") if why == "timeout" else jobs.stubborn
+    began: list[Holding] = []
+    async with working(jobs.app) as worker:
+        await within(worker.started)
+        count_time = worker._seats._count_time
+        monkeypatch.setattr(worker._seats, "_count_time", began.append)
+        run = await job.aenqueue()
         await until(lambda: len(said()) == 2)
+        await until(lambda: began)
         if why == "cancel":
             await run.acancel("enough")
+        else:  # its time would have begun before it had started anything
+            count_time(began[0])
         await run.await_end(timeout=PATIENCE)
         await until(lambda: all(gone(int(pid)) for pid in said()))
     if why == "timeout":
@@ -207,8 +218,14 @@ def patient(ctx: SyncContext) -> None:
     time.sleep(600)
 """)
     run = await jobs.patient.aenqueue()
-    async with working(jobs.app, drain="1500ms"):
-        await until(lambda: len(said()) == 1)
+    worker = jobs.app.worker(drain="1h")
+    task = asyncio.create_task(worker.run())
+    await until(lambda: len(said()) == 1)
+    worker.stop()
+    await until(lambda: len(said()) == 2)
+    task.cancel()  # it has been told: the grace is over
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, PATIENCE)
     await run.arefresh()
     assert (run.status, run.failures, run.crash_count) == ("queued", 0, 0)
     assert [attempt.outcome for attempt in run.attempts] == [AttemptOutcome.INTERRUPTED]
