@@ -18,7 +18,7 @@ __all__ = ["planner"]
 
 
 async def looked(scheduler: Scheduler, times: int) -> None:
-    async with asyncio.timeout(LOOK_AGAIN / 2):  # by itself it would not look as soon as that
+    async with asyncio.timeout(PATIENCE):
         while scheduler.looks < times:  # noqa: ASYNC110 - it says so to nobody
             await asyncio.sleep(0.005)
 
@@ -53,16 +53,18 @@ async def test_run_that_was_enqueued_has_no_slot(app: Windlass) -> None:
         assert await app.aresult(run.id, timeout=10) == "None"
 
 
-async def test_put_in_another_process_wakes_it(app: Windlass, url: str) -> None:
+async def test_put_in_another_process_wakes_it(
+    app: Windlass, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It may be asleep for long: a new schedule must not wait for that."""
+    monkeypatch.setattr("windlass.engine.scheduler.LOOK_AGAIN", 3600.0)
 
     @app.job
     async def beat() -> None: ...
 
-    async with working(app, poll="20s") as worker, opened(url) as other:
+    async with working(app, poll="1h") as worker, opened(url) as other:
+        await within(worker.started)
         await looked(worker._scheduler, 1)
-        async with asyncio.timeout(PATIENCE):
-            await worker.started.wait()
         before = worker._scheduler.looks
         await other.schedules.aput("beat", key="k", interval="1h")
         await looked(worker._scheduler, before + 1)

@@ -176,6 +176,9 @@ async def test_handler_for_which_there_is_no_further_thread_waits_for_one(
         same = await app.aresult(one.id, timeout=PATIENCE)
         assert await app.aresult(other.id, timeout=PATIENCE) == same
         threads: Any = worker._seats._threads
+        async with asyncio.timeout(PATIENCE):
+            while threads._idle < 1:  # noqa: ASYNC110 - it counts itself once its end is told
+                await asyncio.sleep(0.005)
         assert (threads._threads, threads._idle) == (1, 1)
 
 

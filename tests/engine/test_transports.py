@@ -325,7 +325,7 @@ async def test_a_transport_that_loses_messages_costs_no_more_than_a_resend(url: 
 
     assert transport.lost >= 10
     assert len(waits) == 30
-    assert max(waits) < timedelta(seconds=RESEND_AFTER * 8 + 1.5)
+    assert max(waits) < timedelta(seconds=20)  # nothing but a resend would ever bring them
 
 
 class Recording(MemoryTransport):
