@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.fixtures.apps import PATIENCE, reap, within, working
 from windlass import Context, StoreError, StoreFull, StoreRefused, Windlass, Worker
-from windlass.domain.run import JobRow
+from windlass.domain.run import JobRow, WorkerInfo
 from windlass.store.interface import Call
 
 MOMENTS = [StoreFull("No room."), StoreError("An error of the disk.")]
 
 
 class Moods:
-    """Makes calls of one name fail, once for each error it is given."""
+    """Makes calls of one name fail, once for each error it is given; `over` lets the last go."""
 
     def __init__(self, app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
         self._arun: Callable[[Call[Any]], Any] = app.store.arun
         self._name = ""
         self._errors: list[Exception] = []
-        self.met = asyncio.Event()
+        self.met, self.over = asyncio.Event(), asyncio.Event()
+        self.over.set()
         monkeypatch.setattr(app.store, "arun", self.arun)
 
     def fail(self, name: str, *errors: Exception) -> None:
@@ -35,6 +37,7 @@ class Moods:
             error = self._errors.pop(0)
             if not self._errors:
                 self.met.set()
+                await self.over.wait()
             raise error
         return await self._arun(call)
 
@@ -60,6 +63,10 @@ def define(app: Windlass) -> tuple[Any, asyncio.Event]:
 
 async def named(app: Windlass, job: str) -> JobRow | None:
     return await app.store.arun(app.store.operations.get_job("default", job))
+
+
+async def workers(app: Windlass) -> Sequence[WorkerInfo]:
+    return await app.store.arun(app.store.operations.list_workers())
 
 
 async def stored(app: Windlass, job: str) -> None:
@@ -139,8 +146,31 @@ async def test_new_jobs_are_stored_after_a_bad_moment(
     async with working(app) as worker:
         await adopted(app, worker, moods, error)
         await stored(app, "more")
-        workers = await app.store.arun(app.store.operations.list_workers())
-        assert [info.jobs for info in workers] == [("work", "more")]
+        assert [info.jobs for info in await workers(app)] == [("work", "more")]
+
+
+async def test_jobs_that_change_while_a_worker_comes_back_are_those_it_is_known_by(
+    app: Windlass, url: str, moods: Moods
+) -> None:
+    """The store heard of them under the old name, which nobody has any more."""
+    work, begun = define(app)
+    run = await work.aenqueue()
+    async with working(app) as worker:
+        await within(begun)
+        moods.fail("register", StoreFull("No room."))
+        moods.over.clear()
+        await reap(app, url, run)
+        await within(moods.met)
+        worker.adopt([replace(work.spec, queue="other"), replace(work.spec, name="more")])
+        await stored(app, "more")
+        moods.over.set()
+        assert await app.aresult(run.id, timeout=PATIENCE) == 2
+        async with asyncio.timeout(PATIENCE):
+            while [info.jobs for info in await workers(app)] != [("work", "more")]:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+    found = await named(app, "work")
+    assert found is not None
+    assert found.queue == "other"
 
 
 async def test_new_jobs_that_are_refused_wait_for_the_next_change(

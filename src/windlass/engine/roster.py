@@ -73,6 +73,10 @@ class Roster:
         for executor, lane in self.lanes.items():
             names = tuple(spec.name for spec in jobs if spec.executor is executor)
             lane.serve(names, self._seats[executor] if names else 0)
+        self.tell()
+
+    def tell(self) -> None:
+        """Let the store be told of the jobs, as they are by then."""
         self._changed.set()
 
     async def keep_told(

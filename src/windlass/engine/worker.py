@@ -206,7 +206,6 @@ class Worker:
     async def _register(self) -> None:
         """Make ourselves known under a new name; wait for a store that is not there yet."""
         info = self._roster.introduce(self._sources)
-        name = info.id
         sent, now = await introduce(
             self._store,
             self._sources,
@@ -218,16 +217,16 @@ class Worker:
             again=self._renewal is not None,
         )
         self._sweeper.hear(now)
-        self._runner.worker = self._pump.worker = name
+        self._runner.worker = self._pump.worker = info.id
         self._renewal = Renewal(
             self._store,
             self._sources,
             self._holdings,
-            worker=name,
+            worker=info.id,
             lease=self._options.lease,
             every=self._options.renew,
             since=sent,
-            answered=lambda reply: self._renewed(name, reply),
+            answered=lambda reply: self._renewed(info.id, reply),
             failed=self._fail,
         )
         self._renewal.start()
@@ -395,6 +394,7 @@ class Worker:
     def _born(self, task: asyncio.Task[None]) -> None:
         self._rebirth = None
         self._ended(task)
+        self._roster.tell()  # what changed meanwhile was told under the old name
         self._hunger()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
