@@ -21,6 +21,9 @@ from windlass import (
     Windlass,
 )
 
+# Nothing that a worker does by itself comes within the patience of a test.
+QUIET: dict[str, Any] = {"lease": "10m", "renew": "3m", "poll": "3m", "drain": 0}
+
 
 def types(run: Run) -> list[str]:
     return [event.type.value for event in run.events()]
@@ -65,8 +68,7 @@ async def test_cancel_need_not_wait_for_the_heartbeat(app: Windlass, url: str) -
         await asyncio.Event().wait()
 
     run = await long.aenqueue()
-    quiet = {"lease": "90s", "renew": "30s", "poll": "20s", "drain": 0}
-    async with working(app, **quiet), opened(url) as other:
+    async with working(app, **QUIET), opened(url) as other:
         await within(started)
         await other.acancel(run.id)
         await run.await_end(timeout=PATIENCE)
@@ -86,7 +88,7 @@ async def test_cancel_whose_hint_was_left_out_need_not_wait_either(
         await asyncio.Event().wait()
 
     run = await long.aenqueue()
-    async with working(app, lease="90s", renew="30s", poll="20s", drain=0) as worker:
+    async with working(app, **QUIET) as worker:
         await within(started)
         renewal: Any = worker._renewal
         answered = renewal._answered
