@@ -135,11 +135,12 @@ async def test_a_suspect_need_not_wait_for_ever_to_be_alone(url: str) -> None:
 async def test_a_suspect_that_could_not_start_alone_starts_when_the_lease_is_sure(
     url: str,
 ) -> None:
-    doubt = True
+    doubt, go = True, asyncio.Event()
     async with opened(url) as app:
 
         @app.job
-        async def suspect() -> None: ...
+        async def suspect() -> None:
+            await go.wait()
 
         run = await suspect.aenqueue()
         await crash(app, run)
@@ -150,8 +151,10 @@ async def test_a_suspect_that_could_not_start_alone_starts_when_the_lease_is_sur
             worker._pump.claiming = True
             worker._pump.hunger()
             async with asyncio.timeout(PATIENCE):
-                while worker._seats.alone is None:  # noqa: ASYNC110 - until it is claimed
+                while (alone := worker._seats.alone) is None:  # noqa: ASYNC110 - until claimed
                     await asyncio.sleep(0.005)
+            go.set()
+            assert alone.started is None
             doubt = False
             await run.await_end(timeout=PATIENCE)
     assert run.status == "succeeded"
