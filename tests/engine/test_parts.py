@@ -115,7 +115,9 @@ async def test_closed_deadlines_call_nobody() -> None:
     called: list[Holding] = []
     deadlines.after(0, make_holding(), called.append)
     deadlines.close()
-    await asyncio.sleep(0.02)
+    done = asyncio.Event()  # by another's, which is due later
+    Deadlines(asyncio.get_running_loop()).after(0.001, make_holding(), lambda _: done.set())
+    await within(done)
     assert called == []
 
 

@@ -304,19 +304,21 @@ async def test_urgent_runs_first_then_oldest(app: Windlass) -> None:
 
 async def test_urgent_run_overtakes_a_backlog(app: Windlass) -> None:
     done: list[str] = []
-    begun = asyncio.Event()
+    begun, go = asyncio.Event(), asyncio.Event()
 
     @app.job
     async def work(what: str) -> None:
         done.append(what)
         begun.set()
+        await go.wait()  # the backlog does not shrink before there is something urgent
         await asyncio.sleep(0.001)
 
     await app.aenqueue_many(work.request("bulk") for _ in range(2000))
     async with working(app, concurrency=4):
         await within(begun)
         urgent = await work.using(priority=10).aenqueue("urgent")
-        await app.aresult(urgent.id, timeout=10)
+        go.set()
+        await app.aresult(urgent.id, timeout=PATIENCE)
     assert done.index("urgent") < 1900  # the backlog was still there
 
 
