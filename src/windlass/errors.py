@@ -33,11 +33,10 @@ events. What went wrong is in attributes; the text is for people and may change.
 
 The positional arguments of a class are its whole state (`error.args`). Therefore every error
 survives pickling, and a PostgreSQL function can raise one with its SQLSTATE and a JSON array of
-those arguments as DETAIL: `SQLSTATES[sqlstate](*json_array)`.
+those arguments as DETAIL, see `store/postgres/sqlstates.py`.
 """
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 
@@ -203,6 +202,13 @@ class ConflictError(WindlassError):
     code = "conflict"
 
 
+_FOR = {
+    "cancel": "for runs that have not ended",
+    "retry": "for failed, canceled and stale runs",
+    "reschedule": "for runs that wait, and for failed and canceled ones",
+}
+
+
 class IllegalTransition(ConflictError):
     """The run's status does not allow the verb."""
 
@@ -215,19 +221,8 @@ class IllegalTransition(ConflictError):
         self.verb = verb
 
     def __str__(self) -> str:
-        return f"Run {self.run} is {self.status}: {self.verb} is {_possible(self.verb)}."
-
-
-def _possible(verb: str) -> str:
-    match verb:
-        case "cancel":
-            return "for runs that have not ended"
-        case "retry":
-            return "for failed, canceled and stale runs"
-        case "reschedule":
-            return "for runs that wait, and for failed and canceled ones"
-        case _:
-            return "not possible"
+        possible = _FOR.get(self.verb, "not possible")
+        return f"Run {self.run} is {self.status}: {self.verb} is {possible}."
 
 
 class KeyConflict(ConflictError):
@@ -435,24 +430,7 @@ class RunFailed(WindlassError):
 
     def __str__(self) -> str:
         how = f" ({self.failure})" if self.failure else ""
-        why = ""
+        why = f": {self.error.type}: {self.error.message}" if self.error else ""
         if self.status == "canceled" and self.reason is not None:
             why = f": {self.reason}"
-        elif self.error is not None:
-            why = f": {self.error.type}: {self.error.message}"
         return f"Run {self.run} {self.status}{how}{why}"
-
-
-SQLSTATES: Mapping[str, type[WindlassError]] = MappingProxyType(
-    {
-        "WL001": RunNotFound,
-        "WL002": IllegalTransition,
-        "WL003": KeyConflict,
-        "WL004": RunExpires,
-        "WL005": BadArguments,
-        "WL006": UnknownJob,
-        "WL007": PayloadTooLarge,
-        "WL010": BadPayload,
-    }
-)
-"""What each private SQLSTATE of the PostgreSQL functions means."""

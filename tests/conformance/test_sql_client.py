@@ -21,8 +21,8 @@ from tests.conformance.plain_sql import Client
 from tests.fixtures.postgres import PostgresUnavailable, find_programs
 from windlass.domain.policy import Retry
 from windlass.domain.run import RunRef
-from windlass.errors import SQLSTATES
 from windlass.sources import Sources
+from windlass.store.postgres.sqlstates import SQLSTATES
 from windlass.store.postgres.store import PostgresStore
 
 WL008 = "WL008"

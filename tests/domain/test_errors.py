@@ -7,7 +7,8 @@ import pytest
 
 from windlass import errors
 from windlass.domain.report import ErrorInfo
-from windlass.errors import SQLSTATES, WindlassError
+from windlass.errors import WindlassError
+from windlass.store.postgres.sqlstates import SQLSTATES
 
 BOOM = ErrorInfo(type="ValueError", message="boom", traceback="", fingerprint="f")
 

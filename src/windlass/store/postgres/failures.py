@@ -14,7 +14,6 @@ import psycopg
 from psycopg import errors as pg
 
 from windlass.errors import (
-    SQLSTATES,
     RunNotFound,
     SchemaMismatch,
     StoreError,
@@ -26,6 +25,7 @@ from windlass.errors import (
 from windlass.sources import Sources
 from windlass.store.interface import Call
 from windlass.store.postgres.operations import Statement
+from windlass.store.postgres.sqlstates import SQLSTATES
 
 _UNDONE = (
     pg.SerializationFailure,

@@ -19,12 +19,13 @@ from datetime import UTC, datetime
 import msgspec
 
 from windlass.domain.run import Enqueued, NewRun, RunRecord
-from windlass.errors import SQLSTATES, SchemaMismatch, WindlassError
+from windlass.errors import SchemaMismatch, WindlassError
 from windlass.sources import Clock
 from windlass.store.postgres.callers import Caller, Row, Texts, awaited, blocking
 from windlass.store.postgres.enqueue import pack_batch, pack_one, unpack_batch
 from windlass.store.postgres.ids import check_new
 from windlass.store.postgres.literals import plain_array
+from windlass.store.postgres.sqlstates import SQLSTATES
 from windlass.store.queries import load_queries
 from windlass.store.transactions import Joined
 

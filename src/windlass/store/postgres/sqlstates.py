@@ -1,0 +1,30 @@
+"""What the functions in the database raise: `SQLSTATES[sqlstate](*json_array_of_the_detail)`."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from windlass.errors import (
+    BadArguments,
+    BadPayload,
+    IllegalTransition,
+    KeyConflict,
+    PayloadTooLarge,
+    RunExpires,
+    RunNotFound,
+    UnknownJob,
+    WindlassError,
+)
+
+SQLSTATES: Mapping[str, type[WindlassError]] = MappingProxyType(
+    {
+        "WL001": RunNotFound,
+        "WL002": IllegalTransition,
+        "WL003": KeyConflict,
+        "WL004": RunExpires,
+        "WL005": BadArguments,
+        "WL006": UnknownJob,
+        "WL007": PayloadTooLarge,
+        "WL010": BadPayload,
+    }
+)
+"""What each private SQLSTATE of the PostgreSQL functions means."""
