@@ -15,6 +15,8 @@ What happens when it dies here:
 - the trip is canceled with every task of its loop: ends are kept for the worker's last words;
 - the connection breaks: ends are kept and sent again. The second time the store may answer
   ``lost`` for what it had recorded the first time; the run is forgotten either way;
+- a trip is too large for the way to the store: it is cut off, which looks the same from here, so
+  after either the next carries less (see :mod:`windlass.engine.allowance`);
 - the store refuses a batch: each end is sent by itself. One that the store cannot hold becomes a
   failure that says so; what fails for any other reason is the store's trouble, of whatever kind,
   and is kept (see :mod:`windlass.engine.troubled`): a success is never told otherwise because the
@@ -32,6 +34,7 @@ from dataclasses import dataclass
 from windlass.domain.outcome import Outcome, describe_error
 from windlass.domain.run import Claimed, CycleReply, Finish, Held, RunRef, Want
 from windlass.domain.states import Failure
+from windlass.engine.allowance import Allowance
 from windlass.engine.holdings import Holdings
 from windlass.engine.lanes import BATCH, Lane, Look
 from windlass.engine.troubled import Troubled
@@ -54,6 +57,8 @@ _WORTH_OVERLAPPING = 200
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _ENOUGH_TROUBLE = 3  # ends refused one after another, and it is not they that are at fault
+_HEAVIEST = 4 * 1024**2  # bytes of results and errors in one trip; a single end may have more
+_LIGHTEST = 64 * 1024
 # What is wrong with an end itself, at any moment.
 _REFUSED = (StoreRefused, UsageError)
 
@@ -68,6 +73,12 @@ class Trip:
     lane: Lane | None = None  # whose claim it is; none for runs that a transport brought
     look: Look | None = None  # what the lane remembers of it
     troubled: bool = False  # one end that the store tripped over before
+    weight: int = 0  # of its ends; at least what was allowed, where some had to stay behind
+
+    @property
+    def kinds(self) -> int:
+        """Whether it has ends, or asks for runs, or both."""
+        return bool(self.finishes) + (self.want is not None)
 
 
 class Pump:
@@ -99,6 +110,10 @@ class Pump:
         self._ended = ended
         self._ends: deque[Finish] = deque()
         self._troubled = Troubled()
+        self._runs = Allowance(BATCH, 1)
+        self._weight = Allowance(_HEAVIEST, _LIGHTEST)
+        self._kinds = Allowance(2, 1)
+        self._ends_next = True  # where ends and claims go by turns
         self._delivered: deque[tuple[RunRef, ...]] = deque()
         self.brought = 0  # runs that a transport brought, and whose claim was not answered yet
         self._trips: set[asyncio.Task[None]] = set()
@@ -181,22 +196,51 @@ class Pump:
             return Trip([troubled], troubled=True)
         brought = self._delivered and self._may_take()
         lane = None if brought else self._hungry_lane(now)
-        room = lane.room(now) if lane is not None else 0
-        if self._trips and max(len(self._ends), room) < _WORTH_OVERLAPPING:
+        room = min(lane.room(now), self._runs.now) if lane is not None else 0
+        apart = self._kinds.now == 1
+        if self._trips and (apart or max(len(self._ends), room) < _WORTH_OVERLAPPING):
             return None  # one is on its way: let the next batch gather
-        if not self._ends and not brought and lane is None:
+        asks = bool(brought) or lane is not None
+        if not self._ends and not asks:
             return None
-        trip = Trip([self._ends.popleft() for _ in range(min(len(self._ends), BATCH))])
-        if brought:
+        sends = bool(self._ends)
+        if apart and asks and sends:
+            sends, self._ends_next = self._ends_next, not self._ends_next
+            asks = not sends
+        trip = self._pack() if sends else Trip([])
+        if asks:
+            self._ask(trip, lane, room, now)
+        return trip
+
+    def _ask(self, trip: Trip, lane: Lane | None, room: int, now: float) -> None:
+        """Let it bring runs: what a lane wants, or, without one, what a transport brought."""
+        if lane is None:
             trip.want = self._want_delivered()
-        elif lane is not None:
+        else:
             trip.lane, trip.look = lane, lane.look(room, now)
             trip.want = trip.look.want
             self._lanes.remove(lane)
             self._lanes.append(lane)
-        if trip.want is not None:
-            trip.claim_no = self._holdings.begin_claim()
-        return trip
+        trip.claim_no = self._holdings.begin_claim()
+
+    def _pack(self) -> Trip:
+        """The next ends: a batch of them, if that is not too heavy."""
+        batch = [self._ends.popleft() for _ in range(min(len(self._ends), BATCH))]
+        weight = sum([len(f.result) for f in batch if f.result is not None])
+        weight += sum([len(f.error.traceback) for f in batch if f.error is not None])
+        return Trip(batch, weight=weight) if weight <= self._weight.now else self._pack_less(batch)
+
+    def _pack_less(self, batch: list[Finish]) -> Trip:
+        """The first of them, as far as that is allowed, and one in any case; the others stay."""
+        weight = count = 0
+        for finish in batch:
+            weight += len(finish.result) if finish.result is not None else 0
+            weight += len(finish.error.traceback) if finish.error is not None else 0
+            if count and weight > self._weight.now:
+                break
+            count += 1
+        self._ends.extendleft(reversed(batch[count:]))
+        return Trip(batch[:count], weight=max(weight, self._weight.now))
 
     def _hungry_lane(self, now: float) -> Lane | None:
         """The lane that wants runs, has room, and was not asked for the longest time."""
@@ -206,7 +250,10 @@ class Pump:
 
     def _want_delivered(self) -> Want:
         """A run that a transport brought may be any lane's."""
-        runs = self._delivered.popleft()
+        runs, most = self._delivered.popleft(), self._runs.now
+        if len(runs) > most:
+            self._delivered.appendleft(runs[most:])
+            runs = runs[:most]
         jobs = tuple(job for lane in self._lanes for job in lane.jobs)
         return Want(limit=len(runs), jobs=jobs, queues=self._lanes[0].queues, ids=runs)
 
@@ -215,6 +262,8 @@ class Pump:
 
     async def _go(self, trip: Trip) -> None:
         call = self._store.operations.cycle(self.worker, trip.claim_no, trip.finishes, trip.want)
+        if trip.want is None:
+            call.repeatable = False  # not by the store, which would send just as much again
         try:
             reply = await self._store.arun(call)
         except (StoreUnavailable, StoreFull) as error:
@@ -232,6 +281,7 @@ class Pump:
         else:
             self.trips += 1
             self._pause = _FIRST_PAUSE
+            self._allow(trip, len(reply.claimed))
             if trip.troubled:
                 self._troubled.recorded()
             self._read(trip, reply)
@@ -261,9 +311,24 @@ class Pump:
         if reply.claimed:
             self._arrived(reply.claimed)
 
+    def _allow(self, trip: Trip, claimed: int) -> None:
+        """It arrived: more may."""
+        self._kinds.arrived(trip.kinds)
+        self._weight.arrived(trip.weight)
+        self._runs.arrived(claimed)
+
     def _postpone(self, trip: Trip, error: WindlassError) -> None:
-        """The store cannot be reached: keep the ends, and try again after a pause."""
-        self._ends.extendleft(reversed(trip.finishes))
+        """The store cannot be reached: keep the ends, and try again with less after a pause."""
+        if len(trip.finishes) == 1:
+            self._ends += trip.finishes  # it may be too large by itself: let the others pass
+        else:
+            self._ends.extendleft(reversed(trip.finishes))
+        self._ends_next = True
+        self._kinds.lost(trip.kinds)
+        if trip.weight:
+            self._weight.lost(trip.weight)
+        if trip.want is not None:
+            self._runs.lost(trip.want.limit)
         self._rest()
         log.warning("store unavailable", extra={"error": str(error)})
 

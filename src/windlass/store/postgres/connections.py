@@ -1,9 +1,11 @@
 """Connections to PostgreSQL: opened when first needed, none shared across a fork or a loop.
 
 Two small pools, one for each face. Both hand out a connection for one call and take it back;
-both forget what another process, or an event loop that is gone, has opened. A call that gets no
-answer within ``stall`` seconds is given up and its connection closed: a network that swallows
-packets must not hold a worker longer than its lease.
+both forget what another process, or an event loop that is gone, has opened. A call that is not
+answered within ``stall`` seconds is given up and its connection closed: a network that swallows
+packets must not hold a worker longer than its lease. All of it counts, what it carries up and down
+too, so a large call on a slow line is given up however well it goes: who makes such calls sends
+less the next time (:mod:`windlass.engine.allowance`).
 """
 
 import asyncio
@@ -117,7 +119,7 @@ def _unreadable() -> BadOption:
 
 
 class PatientConnection(psycopg.Connection[tuple[object, ...]]):
-    """A connection whose calls give up after ``stall`` seconds without an answer.
+    """A connection whose calls give up after ``stall`` seconds without the whole answer.
 
     ``prepares``: whether a statement that was prepared will be there the next time.
     """
