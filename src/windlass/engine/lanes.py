@@ -14,7 +14,8 @@ one after another are a *wall*. No claim reads through one: each looks at a boun
 (`CycleReply.stops`). There are four ways to look:
 
 - A *head* claim looks at the first rows of each queue, 1,000 more than it has seats for. It is the
-  first claim, the one after a wake-up, and every quarter of a second under load.
+  first claim, the one after a wake-up of an idle lane, and every quarter of a second under load
+  (where each enqueue is a wake-up): so long an urgent run waits at most for seats that are free.
 - A *deep* claim looks at as many behind the last key that the lane took. It is for saturation: it
   steps over index entries of runs that are gone already. It may miss what sorts before its mark
   (an urgent run, a late commit), so a head claim follows as soon as it comes back short.
