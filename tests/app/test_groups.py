@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import psycopg
 import pytest
 
-from tests.fixtures.apps import PATIENCE, within
+from tests.fixtures.apps import PATIENCE, opened, within
 from windlass import (
     KeyConflict,
     SchemaMismatch,
@@ -103,12 +104,79 @@ async def test_an_outage_is_told_to_a_whole_group_at_once(
     gate.open()
     errors = await ends(await begun(*(note.aenqueue(str(n)) for n in range(100))))
 
-    assert gate.trips <= app.store.writes_abreast
+    # Two groups abreast; where there is no answer, then one of the members of each, alone.
+    assert gate.trips <= 2 * app.store.writes_abreast
     assert {(type(e), str(e), e.__cause__) for e in errors} == {
         (type(error), str(error), error.__cause__)
     }
     assert len({id(e) for e in errors}) == 100  # what one caller does to its own is not the others'
     assert stored(app) == set()
+
+
+async def test_an_outage_is_told_to_those_with_keys_as_well(
+    app: Windlass, note: Any, gate: Gate
+) -> None:
+    """The first may have to wait for its key; that the second does too is not believed."""
+    gate.fails = lambda trip: StoreUnavailable("Away.")
+    gate.open()
+    calls = [note.using(key=str(n)).aenqueue(str(n)) for n in range(30)]
+    errors = await ends(await begun(*calls))
+
+    assert {type(error) for error in errors} == {StoreUnavailable}
+    assert (gate.trips, stored(app)) == (3, set())
+
+
+async def test_a_group_too_large_for_the_way_goes_one_by_one(
+    app: Windlass, note: Any, gate: Gate
+) -> None:
+    gate.fails = lambda trip: StoreUnavailable("No answer.") if trip == 1 else None
+    gate.open()
+    runs = await ends(await begun(*(note.aenqueue(str(n)) for n in range(10))))
+
+    assert [run.input["text"] for run in runs] == [str(n) for n in range(10)]
+    assert gate.trips == 11
+
+
+async def test_a_key_that_is_held_is_the_matter_of_who_wants_it(
+    app: Windlass, note: Any, gate: Gate
+) -> None:
+    """Whoever is in a group with it goes on without."""
+    # The group, then the members without a key, then the one that waits for it, and one more.
+    gate.fails = lambda trip: StoreUnavailable("No answer.") if trip in (1, 6) else None
+    gate.open()
+    calls = [note.aenqueue(str(n)) for n in range(4)]
+    calls[1:1] = [note.using(key="k").aenqueue("held"), note.using(key="l").aenqueue("free")]
+    results = await ends(await begun(*calls))
+
+    kinds = [type(result).__name__ for result in results]
+    assert kinds == ["Run", "StoreUnavailable", "Run", "Run", "Run", "Run"]
+    assert stored(app) == {"0", "1", "2", "3", "free"}
+
+
+async def test_a_key_in_an_open_transaction_holds_up_nobody_else(
+    pg_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that waits for it is given up after a third of the lease."""
+    async with opened(pg_database, lease="3s") as app:
+        monkeypatch.setattr(app.store, "_patience", 0.5)
+
+        @app.job
+        async def note(text: str) -> None:
+            pass
+
+        with psycopg.connect(pg_database) as other:
+            other.execute(
+                "select windlass.enqueue('note', p_key => 'k', p_queue => 'q', p_priority => 0)"
+            )
+            calls = [note.aenqueue(str(n)) for n in range(5)]
+            calls.insert(2, note.using(key="k").aenqueue("held"))
+            results = await ends(await begun(*calls))
+            other.rollback()
+        kinds = [type(result).__name__ for result in results]
+        assert kinds == ["Run", "Run", "StoreUnavailable", "Run", "Run", "Run"]
+        # The call that was given up may have gone on in the server, with the same ids.
+        assert stored(app) - {"held"} == {str(n) for n in range(5)}
+        assert len(app.list()) == len(stored(app))
 
 
 async def test_an_outage_while_members_go_one_by_one_is_told_to_the_rest(
@@ -129,7 +197,7 @@ async def test_who_waited_for_the_whole_of_a_try_is_told_with_its_members(
     app: Windlass, note: Any, gate: Gate
 ) -> None:
     """A backlog that is too large for one group would otherwise be told by and by, and grow."""
-    gate.fails = lambda trip: StoreUnavailable("Away.") if trip == 1 else None
+    gate.fails = lambda trip: StoreFull("No room.") if trip == 1 else None
     many = [app.aenqueue_many([note.request(f"{n}")] * 400) for n in range(3)]
     first = await begun(*many)
     await within(gate.came)
@@ -137,7 +205,7 @@ async def test_who_waited_for_the_whole_of_a_try_is_told_with_its_members(
     gate.open()
     results = await ends(first + later)
 
-    assert [type(result).__name__ for result in results] == 3 * ["StoreUnavailable"] + ["Run"]
+    assert [type(result).__name__ for result in results] == 3 * ["StoreFull"] + ["Run"]
     assert (gate.trips, stored(app)) == (2, {"later"})
 
 

@@ -7,11 +7,15 @@ per group, before its members hear. If a group is refused (one of its keys confl
 member is sent alone, so that one caller's mistake is that caller's error only. For the same reason
 who may not write now is refused before joining, and groups are sent in nobody's context.
 
-A store that is away, or has no room, is nobody's mistake: all members hear of it at once, and with
-them those who had come before the group was sent and waited as long. Were each tried with patience
-of its own, one outage would last for as many as had gathered in it, while others come. Who came
-later is tried again, so nobody waits for more than two tries. A caller who gives up while it waits
-is not sent; one who is on the way may make its run all the same.
+A store that does not answer may be away. Or the group was too large for the way to it, or one of
+its keys is held by somebody's open transaction, and the others are innocent. So a group that gets
+no answer is sent member by member too, those without a key first, under the same ids: what was
+recorded after all is not made twice. If then one without a key gets no answer, or two with keys one
+after the other, the store is away: all members hear of it at once, and with them those who had come
+before and waited as long. Were each tried with patience of its own, one outage would last for as
+many as had gathered in it, while others come. A store that is full, or of another schema, is told
+to all at once. Who came later is tried, so nobody waits for more than a few tries. A caller who
+gives up while it waits is not sent; one who is on the way may make its run all the same.
 """
 
 import asyncio
@@ -30,6 +34,7 @@ _MOST = 500
 _MOST_BYTES = 4 * 2**20  # of input: a call that takes long is one that many wait for
 _EVERYBODYS = (StoreUnavailable, StoreFull, SchemaMismatch)
 _WORTH_OVERLAPPING = 20
+_AWAY = 2  # members with keys that got no answer, one after the other
 
 Announce = Callable[[Sequence[NewRun], Sequence[Enqueued]], Awaitable[None]]
 
@@ -39,6 +44,11 @@ class _Member(NamedTuple):
     runs: Sequence[NewRun]
     answer: asyncio.Future[Sequence[Enqueued]]
     alone: bool = False
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it may have to wait for somebody who has its key."""
+        return any(run.key is not None for run in self.runs)
 
 
 class GroupCommit:
@@ -68,6 +78,7 @@ class _Group:
         self._announce = announce
         self._waiting: deque[_Member] = deque()
         self._came = 0
+        self._unanswered = 0  # members with keys, since something was answered
         self._senders: set[asyncio.Task[None]] = set()
 
     def enqueue(
@@ -128,7 +139,7 @@ class _Group:
             answers = await self._store.arun(self._store.operations.enqueue(runs))
             await self._announce(runs, answers)
         except _EVERYBODYS as error:
-            self._turn_away(group, came, error)
+            self._unreached(group, came, error)
             return
         except WindlassError as error:
             if len(group) == 1:
@@ -141,6 +152,7 @@ class _Group:
             for member in group:
                 _refuse(member, error)
             raise
+        self._unanswered = 0
         position = 0
         for member in group:
             end = position + len(member.runs)
@@ -151,6 +163,19 @@ class _Group:
     def _split(self, group: list[_Member]) -> None:
         """Send each alone, before all others."""
         self._waiting.extendleft(member._replace(alone=True) for member in reversed(group))
+
+    def _unreached(self, group: list[_Member], came: int, error: WindlassError) -> None:
+        """Find out whether it is one member's matter, if it can be."""
+        if isinstance(error, StoreUnavailable):
+            if len(group) > 1:
+                self._split(sorted(group, key=lambda member: member.keyed))
+                return
+            if group[0].keyed:
+                self._unanswered += 1
+                if self._unanswered < _AWAY:
+                    _refuse(group[0], error)
+                    return
+        self._turn_away(group, came, error)
 
     def _turn_away(self, group: list[_Member], came: int, error: WindlassError) -> None:
         """Refuse a group and who waits since before it was sent, each with an error of its own."""
