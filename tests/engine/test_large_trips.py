@@ -347,3 +347,15 @@ async def test_large_inputs_and_results_get_through_a_slow_line(pg_database: str
             async with working(app, concurrency=FOUR):
                 await succeeded(runs)
     assert [run.result for run in runs] == [large] * FOUR
+
+
+def test_a_loss_of_no_more_than_went_before_says_nothing_about_more() -> None:
+    """A worker with little to do loses trips now and then; its next backlog is not to suffer."""
+    allowed = Allowance(most=500, least=1)
+    for _ in range(8):
+        allowed.lost(1)
+        allowed.arrived(1)
+        assert allowed.now == 4  # more may go, and does not
+    for _ in range(4):
+        allowed.arrived(allowed.now)
+    assert allowed.now == 500

@@ -48,7 +48,7 @@ class Allowance:
 
     def lost(self, carried: int) -> None:
         """A trip with so much was not."""
-        if self._grown:
+        if self._grown and carried * _STEP > self.now:  # more than went before it grew
             self._enough = min(self._enough * 2, _SELDOM)
         self.now = max(self._least, min(self.now, carried) // _STEP)
         self._good, self._grown = 0, False
