@@ -103,24 +103,27 @@ def test_a_schedule_with_good_options_is_read(client: Client, options: str) -> N
 
 BAD_DECISIONS = {
     '"next_slot": "infinity"': ("WL005", "next_slot"),
-    '"slots": [{"slot": "-infinity", "run": {"job": "greet"}}]': ("WL005", "slot"),
-    '"slots": [{"slot": "2030-01-01Z", "run": {"job": "greet", "expires_in": -1}}]': (
+    '"slots": [{"slot": "2030-01-01Z", "run": {"job": "greet"}}]': ("WL005", "slots"),
+    '"slots": [{"slot": "-infinity", "run": {WHOLE}}]': ("WL005", "slot"),
+    '"slots": [{"slot": "2030-01-01Z", "run": {WHOLE, "expires_in": -1}}]': (
         "WL005",
         "expires_in",
     ),
-    '"slots": [{"slot": "2030-01-01Z", "run": {"job": "greet", "options": []}}]': (
+    '"slots": [{"slot": "2030-01-01Z", "run": {WHOLE, "options": []}}]': (
         "WL005",
         "options",
     ),
-    '"slots": [{"slot": "2030-01-01Z", "run": {"job": "greet", "input": 1e999}}]': ("WL010", None),
+    '"slots": [{"slot": "2030-01-01Z", "run": {WHOLE, "input": 1e999}}]': ("WL010", None),
 }
 
 
 @pytest.mark.parametrize("member", BAD_DECISIONS)
 def test_a_decision_that_nobody_could_read_is_refused(client: Client, member: str) -> None:
+    state, argument = BAD_DECISIONS[member]
+    run = f'"id": "{Sources.system().new_id()}", "job": "greet", "queue": "mail"'
+    member = member.replace("WHOLE", run)
     ident = Sources.system().new_id()
     client.all(SCHEDULES, _schedule(ident, '"enabled": true'))
-    state, argument = BAD_DECISIONS[member]
     wrong, detail = client.refused(
         "select windlass.fire_schedules(%s::json)",
         f'[{{"tenant": "default", "id": "{ident}", "advance": false, {member}}}]',

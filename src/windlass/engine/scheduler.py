@@ -40,7 +40,13 @@ from windlass.domain.timetable import (
     ScheduleRow,
 )
 from windlass.engine.service import Service
-from windlass.errors import BadOption, StoreRefused, UsageError, WindlassError
+from windlass.errors import (
+    BadOption,
+    SchemaMismatch,
+    StoreRefused,
+    UsageError,
+    WindlassError,
+)
 from windlass.logs import steady_log
 from windlass.sources import Sources
 from windlass.store.interface import Store
@@ -52,6 +58,7 @@ LIMIT = 500
 LOOK_AGAIN = 10.0
 _LOST = 0.1
 _JOBS_KEPT = 5.0
+_MOST_TOLD = 10_000
 _TRY_AGAIN = 60.0  # what could not be fired
 _REFUSED = (StoreRefused, UsageError)  # what is wrong with a decision itself, at any moment
 _EARLY = timedelta(milliseconds=1)  # a timer may end a little before its time
@@ -80,7 +87,8 @@ class Scheduler(Service):
         self._jobs: dict[tuple[str, str], JobRow | None] = {}
         self._jobs_read = -_JOBS_KEPT
         self._begun = False
-        self._forgetting = True
+        self._next_release = 0.0
+        self._next_forget: float | None = 0.0  # None: nothing is left of what others deleted
         self.looks = 0
 
     async def work(self) -> float:
@@ -98,9 +106,7 @@ class Scheduler(Service):
             return _LOST * (0.5 + self._sources.jitter())
         if released or (reply.more and len(reply.rows) > len(self._unfit)):
             return 0
-        if self._forgetting:
-            self._forgetting = await self._store.arun(schedules.forget_slots())
-        return 0 if self._forgetting else self._pause(reply, decisions)
+        return 0 if await self._forget() else self._pause(reply, decisions)
 
     async def _decisions(self, reply: DueReply) -> Sequence[Decision]:
         now = self._sources.clock.monotonic()
@@ -149,14 +155,41 @@ class Scheduler(Service):
         """Leave out a schedule that cannot be fired, until it changes, or for a while."""
         self._unfit[ident] = version
         if self._told.get(ident) != version:
+            if len(self._told) >= _MOST_TOLD:
+                self._told.clear()
             self._told[ident] = version
             extra = {"schedule": ident, **named, "error": str(error)}
             log.error("schedule cannot be fired", extra=extra)
 
     async def _release(self) -> bool:
-        reply = await self._store.arun(self._store.schedules.release_waiting(LIMIT))
+        """Let slots that wait have their runs; what is wrong with one does not end our work."""
+        now = self._sources.clock.monotonic()
+        if now < self._next_release:
+            return False
+        try:
+            reply = await self._store.arun(self._store.schedules.release_waiting(LIMIT))
+        except _REFUSED as error:
+            log.error("slots that wait cannot be fired", extra={"error": str(error)})
+            self._next_release = now + _TRY_AGAIN
+            return False
         await self._announce(reply.fired)
         return reply.more
+
+    async def _forget(self) -> bool:
+        """Forget a piece of what others deleted in part; whether there is more to do now."""
+        now = self._sources.clock.monotonic()
+        if self._next_forget is None or now < self._next_forget:
+            return False
+        try:
+            more = await self._store.arun(self._store.schedules.forget_slots())
+        except SchemaMismatch:
+            raise
+        except WindlassError as error:  # housekeeping: it must not cost a slot its time
+            log.warning("deleted schedules not forgotten yet", extra={"error": str(error)})
+            self._next_forget = now + _TRY_AGAIN
+            return False
+        self._next_forget = now if more else None
+        return more
 
     async def _announce(self, fired: Sequence[FiredRun]) -> None:
         if not fired:

@@ -266,6 +266,8 @@ def _is_same(kept: Kept, new: NewSchedule) -> bool:
     """Whether a definition is the one that is stored, however its JSON is spelled."""
     if (kept.job, kept.overlap) != (new.job, new.overlap) or new.key not in (None, kept.key):
         return False
+    if kept.next_slot is not None and to_micros(from_micros(kept.next_slot)) != kept.next_slot:
+        return False  # no time: it must be stored anew
     return all(
         ours == theirs or canonical_hash(ours) == canonical_hash(theirs)
         for ours, theirs in (

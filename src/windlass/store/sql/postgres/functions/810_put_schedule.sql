@@ -60,7 +60,9 @@ begin
                stored.options::jsonb::text, stored.overlap)
               = (p_new.job, p_new.rule::jsonb::text, p_new.input::jsonb::text,
                  p_new.options::jsonb::text, p_new.overlap)
-              and (p_new.key is null or stored.key is not distinct from p_new.key);
+              and (p_new.key is null or stored.key is not distinct from p_new.key)
+              -- One that is no time in every calendar must be stored anew.
+              and coalesce(stored.next_slot between '0001-01-01Z' and '9999-12-31Z', true);
     if v_same and stored.origin = p_new.origin then
       what := 'unchanged';
       return;
