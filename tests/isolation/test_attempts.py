@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,6 +133,31 @@ async def neighbour(ctx: Context) -> int:
     assert [(run.status, run.crash_count, run.attempt) for run in beside] == [
         ("succeeded", 0, 1)
     ] * 2
+
+
+@one_store
+@pytest.mark.parametrize("how", ["segv", "exit", "good"])
+async def test_what_a_handler_started_does_not_outlive_a_child_that_dies(
+    load: Load, said: Said, how: str
+) -> None:
+    """It would go on beside the next attempt. An exit code 0 in an attempt is no end either."""
+    jobs = load("""
+@app.job(executor="process")
+def die(how: str) -> None:
+    left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    say(left.pid)
+    ctypes.string_at(0) if how == "segv" else os._exit(7 if how == "exit" else 0)
+""")
+    async with working(jobs.app, max_crashes=1):
+        run = await jobs.die.aenqueue(how=how)
+        await run.await_end(timeout=PATIENCE)
+    assert (run.status, run.failure) == ("failed", "crashed")
+    (left,) = map(int, said())
+    try:
+        await until(lambda: gone(left))
+    finally:
+        if not gone(left):
+            os.kill(left, signal.SIGKILL)
 
 
 STUBBORN = """

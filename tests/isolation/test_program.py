@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import socket
+import sys
 import threading
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tests.fixtures.apps import PATIENCE, within, working
 from tests.isolation.conftest import Load
-from tests.isolation.test_attempts import one_store
+from tests.isolation.test_attempts import Said, gone, one_store, until
 from tests.isolation.test_suspects import crash
 from windlass import Worker
 from windlass.domain.origin import Origin
 from windlass.domain.run import Claimed
-from windlass.engine.wire import Attempt, Setup
+from windlass.engine.child import _spawn
+from windlass.engine.wire import Attempt, Setup, frame
 from windlass.isolation.channel import Channel
+from windlass.isolation.locate import origin_of
 from windlass.isolation.program import Program
 
 
@@ -49,6 +55,7 @@ class Staged(Program):
         self._loop.close()
         monkeypatch.setattr(self._loop, "run_forever", lambda: None)
         monkeypatch.setattr(os, "_exit", lambda code: self.exits.put(code))
+        monkeypatch.setattr(os, "getpgrp", lambda: -1)  # the group of the tests is not its own
         self.exits: SimpleQueue[int] = SimpleQueue()
         self.began: SimpleQueue[Attempt] = SimpleQueue()
         self.ends: SimpleQueue[Any] = SimpleQueue()
@@ -106,6 +113,37 @@ def test_a_child_that_is_let_go_as_it_tells_its_end_closes_what_it_opened(
     wire.sent.release()
     child.thread.join(PATIENCE)
     assert not child.thread.is_alive()
+
+
+@one_store
+async def test_what_a_handler_started_ends_with_the_worker(load: Load, said: Said) -> None:
+    """A worker that was killed can kill nothing itself."""
+    jobs = load("""
+@app.job(executor="process")
+def work() -> None:
+    left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    say(left.pid)
+    time.sleep(600)
+""")
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = _spawn(theirs.fileno())
+    claimed = Claimed(
+        tenant="default", id="run", job="work", queue="default", token=1,
+        attempt=1, failures=0, crash_count=0, input=msgspec.Raw(b"{}"),
+    )  # fmt: skip
+    order = Attempt(claimed=claimed, origin=origin_of(jobs.app, jobs.work.spec), worker="w")
+    setup = Setup(path=sys.path, url=jobs.app.settings.url, level=0, result_limit=1000)
+    with ours:
+        ours.sendall(frame(setup) + frame(order))
+        await until(said)
+    assert await asyncio.to_thread(process.wait, PATIENCE) != 0
+    (left,) = map(int, said())
+    try:
+        await until(lambda: gone(left))
+    finally:
+        if not gone(left):
+            os.kill(left, signal.SIGKILL)
 
 
 @one_store

@@ -2,8 +2,9 @@
 
 It is a fresh interpreter (`python -m windlass.isolation`), never a fork of this process, whose
 threads and connections a fork would copy half-way. It has a process group of its own: a Ctrl-C
-that is meant for the worker does not reach it, and whatever its handler started is killed with it.
-When the worker dies, the child finds its socket closed and ends itself.
+that is meant for the worker does not reach it, and whatever its handler started is killed with it,
+also where it dies by itself; only a child that was let go between attempts leaves that alone. When
+the worker dies, the child finds its socket closed and ends itself, with its group.
 """
 
 import asyncio
@@ -58,6 +59,9 @@ class Child:
         self._attempt: Attempt | None = None  # the one it has now, or had last
         self._answer: Callable[[Ask], Awaitable[Answer]] | None = None
         self._code: int | None = None
+        self._dismissed = False
+        self._reaping = threading.Lock()
+        self._reaped = False  # its id may be another's
         self.known = known  # the folders of job files that it has
         self.runs = 0
         self.memory = 0
@@ -119,14 +123,13 @@ class Child:
 
     def kill(self) -> None:
         """End it now, with all that its handler started."""
-        if self._code is None:
-            try:
-                os.killpg(self.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):  # macOS: nobody of it is alive
-                return
+        with self._reaping:
+            if not self._reaped:
+                _kill_group(self.pid)
 
     def dismiss(self) -> None:
         """Let it end by itself: it closes what it opened. Only between attempts."""
+        self._dismissed = True
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -186,7 +189,12 @@ class Child:
 
     def _wait(self) -> None:
         """In a thread: a socket that a grandchild has inherited stays open after the child."""
-        code = self._process.wait()
+        ended_well = _await_end(self._process)
+        with self._reaping:
+            if not ended_well or not self._dismissed:
+                _kill_group(self.pid)
+            code = self._process.wait()
+            self._reaped = True
         try:
             self._loop.call_soon_threadsafe(self._exited, code)
         except RuntimeError:
@@ -218,6 +226,25 @@ def _spawn(fd: int) -> "subprocess.Popen[bytes]":
         stdin=subprocess.DEVNULL,
         process_group=0,
     )
+
+
+def _await_end(process: "subprocess.Popen[bytes]") -> bool:
+    """Wait for an end, good or not, and leave it to be collected: until then the process keeps
+    its id, and nobody else's group can have it."""
+    if not hasattr(os, "waitid"):  # macOS, before Python 3.13
+        return process.wait() == 0
+    try:
+        end = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:  # somebody collects all that ends
+        return process.wait() == 0
+    return end is not None and (end.si_code, end.si_status) == (os.CLD_EXITED, 0)
+
+
+def _kill_group(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # macOS: nobody of it is alive
+        return
 
 
 def how_it_ended(code: int | None) -> str:

@@ -3,8 +3,8 @@
 The main thread runs sync handlers, so that what needs the main thread works; async ones, and the
 resources of the application, live on a loop in a thread. Another thread listens to the worker. If
 that falls silent for good, it is dead or has given the attempt up: the process ends at once,
-whatever the handler is at. Signals that tell a whole group or service to stop are the worker's to
-answer: it tells its children itself.
+whatever the handler is at, with all that this has started. Signals that tell a whole group or
+service to stop are the worker's to answer: it tells its children itself.
 
 This module does not catch what a handler raises: `Runner` does, as in the worker.
 """
@@ -91,7 +91,7 @@ class Program:
                 case _:
                     break
         if self._ended < self._given:
-            os._exit(1)
+            _leave()
         self._attempts.put(None)
 
     def _told(self, tell: Tell) -> None:
@@ -143,3 +143,10 @@ class Program:
             self._resources[id(app)] = OpenResources(openers)
             belong(self._resources[id(app)], self._loop)
         return self._resources[id(app)]
+
+
+def _leave() -> None:
+    """End now, with all that the handler started: nobody is left who would end it."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
