@@ -7,6 +7,9 @@ If the commit fails, or SQLite itself gives up the transaction, nothing was writ
 the group are told so. A group ends after a few milliseconds or a few dozen calls, so that
 nobody waits long for the first. Calls that say so (enqueues) are even done as one, table by
 table, as long as none of them fails.
+
+Loops of several threads share the writer. One lock is over what they do to it, so that there is
+one thread at most and nothing is queued behind the word that ends it: that would never be answered.
 """
 
 import asyncio
@@ -48,56 +51,78 @@ class Writer:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
+        self._lock = threading.Lock()  # over all that follows, and for who puts into the queue
         self._thread: threading.Thread | None = None
         self._closed = False
 
     async def submit(self, call: SqliteCall[T]) -> T:
         """Run a write with whatever else is queued; return when it is durable."""
-        if self._closed:
-            raise StoreUnavailable("The store is closed.")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._start()
-        self._queue.put(_Item(call, future, loop))
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("The store is closed.")
+            if self._thread is None:
+                self._thread = self._started()
+            self._queue.put(_Item(call, future, loop))
         return await future
 
     async def close(self) -> None:
         """Finish what is queued, end the thread and close its connection."""
-        self._closed = True
-        thread = self._thread
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+            if thread is not None:
+                self._queue.put(None)
         if thread is not None:
-            self._queue.put(None)
             await asyncio.get_running_loop().run_in_executor(None, thread.join)
         self._connection.close()
 
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._serve, name="windlass-sqlite-writer", daemon=True
-            )
-            self._thread.start()
+    def _started(self) -> threading.Thread:
+        thread = threading.Thread(target=self._serve, name="windlass-sqlite-writer", daemon=True)
+        thread.start()
+        return thread
 
     def _serve(self) -> None:
         waiting: deque[_Item] = deque()
-        closing = False
-        while waiting or not closing:
-            if not waiting:
-                item = self._queue.get()
+        group: list[_Item] = []
+        try:
+            while self._gather(waiting):
+                group = list(waiting)
+                with gate:
+                    answers = self._run_group(waiting)
+                _settle(answers)
+                group.clear()
+        finally:
+            self._end([*group, *waiting])
+
+    def _gather(self, waiting: deque[_Item]) -> bool:
+        """Wait for a call and take those behind it; false: there are none, nor will there be."""
+        try:
+            while len(waiting) < GROUP_CALLS:
+                item = self._queue.get_nowait() if waiting else self._queue.get()
                 if item is None:
+                    self._queue.put(None)  # for the next look: those before it are done first
                     break
                 waiting.append(item)
-            while len(waiting) < GROUP_CALLS and not closing:
-                try:
-                    item = self._queue.get_nowait()
-                except Empty:
-                    break
-                if item is None:
-                    closing = True
-                else:
-                    waiting.append(item)
-            with gate:
-                answers = self._run_group(waiting)
-            _settle(answers)
+        except Empty:
+            pass
+        return bool(waiting)
+
+    def _end(self, left: list[_Item]) -> None:
+        """Leave nobody waiting, if it was an error that ended the thread; the next call starts one.
+
+        Who was answered already does not hear of it; an open transaction ends too.
+        """
+        self._connection.close()
+        with self._lock:
+            self._thread = None
+            while not self._queue.empty():
+                item = self._queue.get_nowait()
+                if item is not None:
+                    left.append(item)
+        error = "The thread that writes ended by an error: try again."
+        _settle([_Answer(item, None, StoreUnavailable(error)) for item in left])
 
     def _run_group(self, waiting: deque[_Item]) -> Sequence[_Answer]:
         """Run a group from the head of what waits, commit it, return the answers."""
