@@ -20,7 +20,7 @@ from windlass.engine.options import WorkerOptions
 from windlass.engine.sweeper import RESEND_AFTER
 from windlass.engine.worker import Worker
 from windlass.files.registry import Jobs
-from windlass.isolation.locate import check_findable, origin_of
+from windlass.isolation.locate import check_findable, here, origin_of, search_path, url_of
 from windlass.job import Job
 from windlass.requester import Named, Requester
 from windlass.resources import OpenResources, Resources
@@ -301,7 +301,9 @@ class Windlass:
 
     def _isolation(self) -> Isolation:
         """How child processes find the jobs; refuses those that need it and cannot be found."""
-        isolation = Isolation(origin_of=partial(origin_of, self), url=self.settings.url)
+        isolation = Isolation(
+            origin_of=partial(origin_of, self), url=url_of(self), path=partial(search_path, here())
+        )
         for spec in self.jobs.specs():
             if spec.executor is Executor.PROCESS:
                 isolation.origin_of(spec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -129,3 +130,50 @@ async def more() -> None: ...
         run = await jobs.enqueue_more.aenqueue()
         made = await jobs.app.aresult(run.id, timeout=PATIENCE)
         assert (await jobs.app.aget(made)).job == "more"
+
+
+@one_store
+async def test_the_child_finds_file_and_modules_of_a_worker_that_has_changed_its_folder(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is relative is meant as it was when the worker was made."""
+    home, elsewhere = tmp_path, tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(home)
+    jobs = load("""
+app = Windlass("sqlite:///my%20%C3%A9t%C3%A9%2525.db")
+
+@app.job(executor="process", max_attempts=1)
+def enqueue_more() -> str:
+    return more.enqueue().id
+
+@app.job
+async def more() -> None: ...
+""")
+    monkeypatch.setattr(sys, "path", ["", *(x for x in sys.path if x != str(home))])
+    async with working(jobs.app):
+        monkeypatch.chdir(elsewhere)
+        run = await jobs.enqueue_more.aenqueue()
+        made = await jobs.app.aresult(run.id, timeout=PATIENCE)
+        assert (await jobs.app.aget(made)).job == "more"
+    assert (home / "my été%25.db").exists()
+    assert list(elsewhere.iterdir()) == []
+
+
+@one_store
+async def test_an_application_on_the_same_file_keeps_its_store_in_the_child(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever took hold of it when the module was imported works on."""
+    monkeypatch.chdir(tmp_path)
+    jobs = load("""
+app = Windlass("sqlite:///same.db")
+held = app.store
+
+@app.job(executor="process")
+def still() -> bool:
+    return held is app.store
+""")
+    async with working(jobs.app):
+        run = await jobs.still.aenqueue()
+        assert await jobs.app.aresult(run.id, timeout=PATIENCE) is True

@@ -1,5 +1,6 @@
 """The file: which one is meant, whose it is, and what is said when it cannot be used."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -49,6 +50,8 @@ def test_refusal_names_the_version_and_the_remedy() -> None:
     [
         ("sqlite:////var/lib/w.db", "/var/lib/w.db"),
         ("sqlite:////var/my%20jobs/w.db", "/var/my jobs/w.db"),
+        ("sqlite:////var/donn%C3%A9es/w.db", "/var/données/w.db"),
+        ("sqlite:////var/%E9/w.db", os.fsdecode(b"/var/\xe9/w.db")),
         ("/var/lib/w.db", "/var/lib/w.db"),
         ("sqlite:///w.db", str(Path("w.db").absolute())),
         (Path("w.db"), str(Path("w.db").absolute())),

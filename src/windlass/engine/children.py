@@ -15,7 +15,6 @@ How an attempt in a child ends:
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -49,6 +48,9 @@ class Isolation:
     origin_of: Callable[[JobSpec], Origin]
     """Raises UsageError, which says why it cannot be found."""
     url: str
+    """Of the store; it means the same in every folder."""
+    path: Callable[[], list[str]]
+    """Where modules are looked for, by now; in whatever folder."""
 
 
 class Children:
@@ -195,7 +197,7 @@ class Children:
     async def _start(self) -> Child:
         assert self._isolation is not None
         setup = Setup(
-            path=sys.path,
+            path=self._isolation.path(),
             url=self._isolation.url,
             level=logging.getLogger().getEffectiveLevel(),
             result_limit=self._options.result_limit,

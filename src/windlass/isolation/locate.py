@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from windlass.client import Client
 from windlass.config import Settings
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
 
 _MAIN = "__main__"
+_FILE = "sqlite:///"
 
 
 def check_findable(spec: JobSpec) -> None:
@@ -73,6 +75,30 @@ def place_of(app: "Windlass") -> Place | None:
             if value is app:
                 return Place(name, variable)
     return None
+
+
+def url_of(app: "Windlass") -> str:
+    """The URL of an application's store, which leads any process in any folder to it.
+
+    A file is meant as it was when the store was made; this process may be elsewhere by now.
+    """
+    place = app.store.place
+    if not place.startswith(_FILE):
+        return app.settings.url
+    return _FILE + quote(place.removeprefix(_FILE), errors="surrogateescape")
+
+
+def here() -> Path:
+    """The working directory; where it has been removed, nothing can be said of it."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path()
+
+
+def search_path(home: Path) -> list[str]:
+    """Where this process looks for modules; what is relative is taken from `home`."""
+    return [str(home / place) for place in sys.path]
 
 
 def move(app: "Windlass", url: str) -> None:

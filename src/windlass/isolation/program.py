@@ -26,7 +26,7 @@ from windlass.engine.holdings import Holding
 from windlass.engine.memory import resident
 from windlass.engine.wire import Answer, Attempt, Began, Done, Lacking, Setup, Tell
 from windlass.isolation.channel import Channel, LogLines, Questions, WorkersStore
-from windlass.isolation.locate import Finder, move
+from windlass.isolation.locate import Finder, move, url_of
 from windlass.resources import OpenResources, belong, close_all
 from windlass.sources import Sources
 
@@ -137,7 +137,7 @@ class Program:
 
     def _resources_of(self, app: "Windlass | None") -> OpenResources:
         if id(app) not in self._resources:
-            if app is not None and app.settings.url != self._setup.url:
+            if app is not None and url_of(app) != self._setup.url:
                 move(app, self._setup.url)
             openers = {} if app is None else app.resource.openers
             self._resources[id(app)] = OpenResources(openers)

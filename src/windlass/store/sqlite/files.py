@@ -18,7 +18,7 @@ def parse_path(place: str | Path) -> Path:
     if text.startswith("sqlite:"):
         if not text.startswith(_SCHEME):
             raise BadOption("url", f"{text} needs three slashes, as in sqlite:///windlass.db")
-        text = unquote(text.removeprefix(_SCHEME))
+        text = unquote(text.removeprefix(_SCHEME), errors="surrogateescape")
     if text in ("", ":memory:"):
         raise BadOption("url", "the processes of Windlass share a file: name one")
     # By its real path: whoever comes by a link must find the same log, bell and ballast.
