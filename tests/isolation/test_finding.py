@@ -110,6 +110,31 @@ def work() -> None: ...
     assert "RuntimeError: not a second time" in run.error.message
 
 
+@one_store
+async def test_a_job_file_is_found_after_an_import_that_failed_once(
+    load: Load, tmp_path: Path
+) -> None:
+    """The files are sent once: a child that did not get as far as to keep them is replaced."""
+    jobs = load("""
+if "isolation" in sys.argv[0] and not (folder / "tried").exists():
+    (folder / "tried").touch()
+    raise ConnectionError("not now")
+""")
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "report.py").write_text(
+        "from windlass import Retry\nexecutor = 'process'\nretry = Retry.fixed(0)\n"
+        "def run(ctx):\n    return ctx.attempt\n"
+    )
+    assert jobs.app.jobs.load(folder) == []
+    async with working(jobs.app, process_seats=1):
+        run = await jobs.app.aenqueue("report")
+        assert await jobs.app.aresult(run.id, timeout=PATIENCE) == 2
+    (first, _) = (await run.arefresh()).attempts
+    assert first.error is not None
+    assert "ConnectionError: not now" in first.error.message
+
+
 async def test_the_child_works_on_the_store_of_its_worker(load: Load, url: str) -> None:
     """`windlass worker --url` counts more than what the module says."""
     from windlass.isolation.locate import move

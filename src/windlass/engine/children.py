@@ -10,7 +10,8 @@ How an attempt in a child ends:
 - its handler ends: the child has decided what comes of it, as it knows the exception itself;
 - it is to end (a timeout, a cancel, a lost lease, a shutdown): the handler is told, and after
   `cancel_grace` the process is killed (at once where a shutdown's grace is over);
-- the process dies: that attempt alone has crashed, nothing else is touched.
+- the process dies: that attempt alone has crashed, nothing else is touched;
+- the process does not find the job: the attempt has failed, and the next looks in a fresh one.
 """
 
 import asyncio
@@ -123,7 +124,7 @@ class Children:
             end = end_in_time
         finally:
             holding.told = None
-            self._put_back(child, idle=result.done())
+            self._put_back(child, result)
         if isinstance(end, Lacking):
             return self._lacking(holding, end)
         return end.whole
@@ -225,11 +226,10 @@ class Children:
         except WindlassError as error:
             return Answer(error=str(error))
 
-    def _put_back(self, child: Child, *, idle: bool) -> None:
-        why = self._worn(child)
-        if not idle or not child.alive:
+    def _put_back(self, child: Child, result: "asyncio.Future[Done | Lacking]") -> None:
+        if not result.done() or not child.alive:
             self._forget(child)
-        elif why is not None:
+        elif (why := _lacked(result) or self._worn(child)) is not None:
             log.info("child process recycled", extra={"pid": child.pid, "why": why})
             child.dismiss()
             self._forget(child)
@@ -264,6 +264,16 @@ class Children:
             child.kill()
             await child.ended(_FAREWELL)
         self._all.discard(child)
+
+
+def _lacked(result: "asyncio.Future[Done | Lacking]") -> str | None:
+    """Why a child is to be replaced that did not find its job.
+
+    What failed may have been half imported, and the files of the job are not kept: the next
+    attempt would fail of that, though what was in its way is gone.
+    """
+    lacked = result.exception() is None and isinstance(result.result(), Lacking)
+    return "job not found" if lacked else None
 
 
 def _standing(holding: Holding) -> Tell:
