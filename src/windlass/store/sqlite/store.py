@@ -2,7 +2,9 @@
 
 Nothing is opened until first used. The sync face runs on the calling thread and needs no
 other; the async face hands writes to one writer thread (:mod:`.writer`) and reads inline, on
-a connection of its own, because a read takes microseconds and a thread switch more.
+a connection of its own, because a read takes microseconds and a thread switch more. Renewals
+have a connection of their own as well: on one that they shared with the sync face, a listing that
+takes half a minute would cost a worker all of its leases.
 
 Connections belong to one process. After a fork the child finds that its parent opened them,
 leaves them alone for ever and opens its own: using, or even closing, a connection of the
@@ -58,6 +60,7 @@ class _Process:
     ) -> None:
         self.pid = os.getpid()
         self.blocking = connection()  # the sync face: reads and writes
+        self.renewing = connection()  # heartbeats, which wait for nothing but the file's lock
         self.reading = connection()  # the loop's own reads
         self.scanning = connection()  # reads that take longer, in a thread
         self.writer = Writer(connection())
@@ -190,6 +193,7 @@ class SqliteStore:
     def close(self) -> None:
         """Close what the sync face opened; the next call opens it again."""
         self._own().blocking.close()
+        self._own().renewing.close()
         self._own().transactions.close()
 
     async def aclose(self) -> None:
@@ -197,6 +201,7 @@ class SqliteStore:
         own = self._own()
         await own.writer.close()
         own.blocking.close()
+        own.renewing.close()
         own.transactions.close()
         own.reading.close()
         own.scanning.close()
@@ -220,12 +225,13 @@ class SqliteStore:
         if ours.kind is not Kind.WRITE:
             return own.blocking.read(ours.body)
         self._begin(call)
+        connection = own.renewing if call.name == "renew" else own.blocking
         try:
-            return own.blocking.write(ours.body)
+            return connection.write(ours.body)
         except StoreFull:
             if not self._make_room(call):
                 raise
-        return own.blocking.write(ours.body)
+        return connection.write(ours.body)
 
     def _begin(self, call: Call[T]) -> None:
         """Refuse what cannot go well: new work on a full disk, a wait for a lock of our own."""
