@@ -65,7 +65,7 @@ def test_gate_lets_its_own_thread_in_while_it_is_shut() -> None:
 
 def test_gate_waits_for_others_and_keeps_new_ones_out() -> None:
     gate = ForkGate()
-    inside, leave, shut, entered = (threading.Event() for _ in range(4))
+    inside, leave, shut, forked, entered = (threading.Event() for _ in range(5))
 
     def stay() -> None:
         with gate:
@@ -75,6 +75,8 @@ def test_gate_waits_for_others_and_keeps_new_ones_out() -> None:
     def fork() -> None:
         gate.shut()
         shut.set()
+        forked.wait(10)
+        gate.reopen()
 
     def enter() -> None:
         with gate:
@@ -89,7 +91,29 @@ def test_gate_waits_for_others_and_keeps_new_ones_out() -> None:
     assert shut.wait(10)
     threads[2].start()
     assert not entered.wait(0.05)
-    gate.reopen()
+    forked.set()
     assert entered.wait(10)
     for thread in threads:
         thread.join(10)
+
+
+def test_gate_stays_shut_while_another_thread_forks() -> None:
+    gate = ForkGate()
+    shut, second = threading.Event(), threading.Event()
+
+    def fork() -> None:
+        shut.set()
+        gate.shut()
+        second.set()
+        gate.reopen()
+
+    gate.shut()
+    thread = threading.Thread(target=fork)
+    thread.start()
+    assert shut.wait(10)
+    assert not second.wait(0.05)
+    gate.reopen()
+    assert second.wait(10)
+    thread.join(10)
+    with gate:
+        pass

@@ -14,6 +14,7 @@ import apsw
 
 from windlass.errors import StoreError, UsageError
 from windlass.store.sqlite import faults
+from windlass.store.sqlite.forks import gate
 
 _PATIENCE_MILLISECONDS = 10_000
 
@@ -32,7 +33,8 @@ def backup(source: Path, place: Path, *, replace: bool) -> int:
         raise StoreError(f"{place} cannot be written: {error.strerror}.") from error
     os.close(descriptor)
     try:
-        _copy(source, Path(name))
+        with gate.using(source):
+            _copy(source, Path(name))
         _flush(Path(name))
         Path(name).replace(place)
         _flush(place.parent)

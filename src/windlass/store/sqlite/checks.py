@@ -17,6 +17,7 @@ from windlass.store.interface import Call
 from windlass.store.room import judge_room
 from windlass.store.sqlite import faults
 from windlass.store.sqlite.files import REMOTE, filesystem_of, mounts
+from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.operations import Kind, SqliteCall
 from windlass.store.sqlite.transaction import Transaction, queries
 
@@ -103,15 +104,16 @@ def _log(path: Path, limits: Limits) -> Iterator[Finding]:
 
 
 def _journal_mode(path: Path) -> str:
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    with gate.using(path):
         try:
-            connection.set_busy_timeout(_BUSY_MILLISECONDS)
-            return str(connection.execute(queries()["journal_mode"]).get)
-        finally:
-            connection.close(True)
-    except apsw.Error as problem:
-        raise faults.translate(problem, str(path)) from problem
+            connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+            try:
+                connection.set_busy_timeout(_BUSY_MILLISECONDS)
+                return str(connection.execute(queries()["journal_mode"]).get)
+            finally:
+                connection.close(True)
+        except apsw.Error as problem:
+            raise faults.translate(problem, str(path)) from problem
 
 
 def _durability() -> Call[Finding]:

@@ -7,6 +7,7 @@ that no "database is locked" reaches a user. The log is flushed at each commit
 (``synchronous=full``) and there is no switch for less; files are never mapped into memory.
 """
 
+import concurrent.futures.thread  # noqa: F401 - its hook at forks must run after ours, see below
 import contextlib
 import ctypes
 import os
@@ -55,12 +56,12 @@ class Connection:
         self._open: apsw.Connection | None = None
         self._current = False  # whether the schema was seen to be ours
         self._forked = False  # it was open when this process was forked off, and is another's
-        _living.add(self)
+        _living[id(self)] = self
 
     def write(self, body: Callable[[Transaction], T]) -> T:
         """Run one write transaction."""
-        with self._lock, gate:
-            self.begin()
+        with gate, self._lock:
+            self._begin()
             try:
                 result = body(self.transaction())
             except BaseException as error:  # noqa: BLE001 - raised again, as the caller's error
@@ -70,31 +71,57 @@ class Connection:
 
     def read(self, body: Callable[[Transaction], T]) -> T:
         """Run reads on one snapshot, which is let go before this returns."""
-        with self._lock, gate:
+        with gate, self._lock:
             connection = self._handle()
             return self._patiently(lambda: self._read_once(connection, body))
 
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; return the versions before and after."""
-        with self._lock, gate:
+        with gate, self._lock:
             connection = self._connected()
             return self._patiently(lambda: migrate.migrate(connection, self._clock.now()))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        with self._lock, gate:
+        with gate, self._lock:
             self._drop()
+
+    def retire(self) -> None:
+        """Close the file before a fork, unless it is being used; the next use opens it again."""
+        # Nobody enters now. But who was inside for longer than the fork's patience, or is at
+        # home in this thread, may be using it: with the lock, or in a transaction.
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._open is not None and not self._open.in_transaction:
+                self._open.close(True)
+                self._open, self._current = None, False
+        except apsw.Error:
+            return  # the child is told that it is open
+        finally:
+            self._lock.release()
+
+    def abandon(self) -> None:
+        """In a process just forked off: let nobody use, or even close, what the parent has open.
+
+        One reference too many, on purpose: at exit Python would close whatever it can reach, and
+        the end of a transaction that is the parent's would be written into memory that they share.
+        """
+        if self._open is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._open))
+            self._open, self._forked = None, True
+            gate.lose(self.path)
 
     # The parts of a write, for the writer thread, which puts several calls into one.
 
     def begin(self) -> None:
         """Take the write lock."""
-        connection = self._handle()
-        self._patiently(lambda: connection.execute(queries()["begin_write"]))
+        with self._lock:
+            self._begin()
 
     def try_begin(self) -> bool:
         """Take the write lock if it is free at this moment."""
-        with self.explained():
+        with self._lock, self.explained():
             try:
                 self._handle().execute(queries()["begin_write"])
             except faults.BUSY:
@@ -126,8 +153,7 @@ class Connection:
 
     def check_open(self) -> None:
         """Refuse to go on where SQLite has given up the transaction, as it does on some errors."""
-        if self._forked:
-            raise forked()
+        self._refuse_forked()
         if not self.in_transaction:
             raise StoreError(f"The transaction in {self.path} was rolled back after an error.")
 
@@ -176,6 +202,10 @@ class Connection:
         """Roll back what is open and raise the error as the caller is to be told of it."""
         raise self.undo(error)
 
+    def _begin(self) -> None:
+        connection = self._handle()
+        self._patiently(lambda: connection.execute(queries()["begin_write"]))
+
     def _handle(self) -> apsw.Connection:
         """Return the open connection, its schema up to date."""
         connection = self._connected()
@@ -185,11 +215,16 @@ class Connection:
         return connection
 
     def _connected(self) -> apsw.Connection:
-        if self._forked:
-            raise forked()
+        self._refuse_forked()
         if self._open is None:
-            self._open = self._connect()
+            with gate.using(self.path):
+                self._open = self._connect()
         return self._open
+
+    def _refuse_forked(self) -> None:
+        if self._forked:
+            gate.refuse_lost(self.path)
+            raise forked()
 
     def _connect(self) -> apsw.Connection:
         faults.check_version(apsw.sqlite_lib_version())
@@ -233,28 +268,36 @@ class Connection:
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
     def _drop(self) -> None:
-        connection, self._open = self._open, None
         self._current = False
-        if connection is not None:
+        if self._open is not None:
+            # It counts as open until it is closed: a fork may have lost its patience.
             with contextlib.suppress(apsw.Error):
-                connection.close(True)
+                self._open.close(True)
+            self._open = None
 
 
-def _abandon() -> None:
-    """In a process just forked off: let nobody use, or even close, what the parent has open.
-
-    One reference too many, on purpose: at exit Python would close whatever it can reach, and the
-    end of a transaction that is the parent's would be written into memory that they share.
-    """
-    for connection in list(_living):
-        if connection._open is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection._open))
-            connection._open, connection._forked = None, True
+def _before_fork() -> None:
+    gate.shut()
+    for connection in _all():
+        connection.retire()
 
 
-_living: "weakref.WeakSet[Connection]" = weakref.WeakSet()
+def _in_child() -> None:
+    gate.renew()
+    for connection in _all():
+        connection.abandon()
+
+
+def _all() -> list[Connection]:
+    """What lives; other threads may be adding to it."""
+    return [found for found in (ref() for ref in _living.valuerefs()) if found is not None]
+
+
+_living: "weakref.WeakValueDictionary[int, Connection]" = weakref.WeakValueDictionary()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon)
+    # The last to register is the first to run before a fork. The standard library's executors take
+    # nothing on between their hook and the fork, and would not let a transaction on a loop end.
+    os.register_at_fork(before=_before_fork, after_in_parent=gate.reopen, after_in_child=_in_child)
 
 
 def configure(connection: apsw.Connection, path: str) -> None:

@@ -14,6 +14,7 @@ import apsw
 from windlass.errors import SchemaMismatch
 from windlass.store.queries import Script, load_migrations
 from windlass.store.sqlite import faults
+from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.transaction import queries
 
 _LOOK_MILLISECONDS = 5_000
@@ -37,15 +38,16 @@ def look_at_version(path: Path) -> tuple[int, int]:
     needed = migrations()[-1].version
     if not path.exists():
         return 0, needed
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    with gate.using(path):
         try:
-            connection.set_busy_timeout(_LOOK_MILLISECONDS)
-            return version_of(connection), needed
-        finally:
-            connection.close(True)
-    except apsw.Error as error:
-        raise faults.translate(error, str(path)) from error
+            connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+            try:
+                connection.set_busy_timeout(_LOOK_MILLISECONDS)
+                return version_of(connection), needed
+            finally:
+                connection.close(True)
+        except apsw.Error as error:
+            raise faults.translate(error, str(path)) from error
 
 
 class Schema:

@@ -10,6 +10,9 @@ thread would wait for a lock that it holds itself, and is refused with a word on
 code waits for the lock on the loop and does the rest in one thread, which is enough: whoever has
 the lock is the only one.
 
+It counts as inside SQLite for as long as it lasts: a fork elsewhere in the process waits for its
+end (:mod:`.forks`).
+
 A task that is canceled, however often, leaves its transaction only when that has ended: the lock
 is nobody's then. Canceled while the thread commits, it hears of that once the commit is done.
 """
@@ -28,6 +31,7 @@ from windlass.errors import BadOption, StoreUnavailable, UsageError
 from windlass.store.sqlite import read
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.enqueue import enqueue
+from windlass.store.sqlite.forks import Stay, gate
 from windlass.store.transactions import Joined, Parameters, Rows
 
 P = ParamSpec("P")
@@ -42,6 +46,7 @@ class SqliteTransaction:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._stay = Stay(gate)
         self._actions: list[Callable[[], None]] = []
         self.path = connection.path
         self.over = False
@@ -70,14 +75,31 @@ class SqliteTransaction:
             known = [answer.id for answer in answers if not answer.created]
             return Joined(answers, read.get_runs(tx, runs[0].tenant, known) if known else ())
 
+    def begin(self) -> None:
+        """Wait for the write lock."""
+        with gate:
+            self._connection.begin()
+            self._stay.begin()
+
+    def try_begin(self) -> bool:
+        """Take the write lock if it is free at this moment."""
+        with gate:
+            if not self._connection.try_begin():
+                return False
+            self._stay.begin()
+            return True
+
     def end(self, error: BaseException | None) -> None:
         """Commit, or undo everything after an error; raises what the commit does."""
         self.over = True
-        if error is None:
-            self._connection.check_open()
-            self._connection.commit()
-        else:
-            self._connection.undo(error)
+        try:
+            if error is None:
+                self._connection.check_open()
+                self._connection.commit()
+            else:
+                self._connection.undo(error)
+        finally:
+            self._stay.end()
 
     def committed(self) -> None:
         """Do what was to be done then."""
@@ -129,9 +151,13 @@ class AsyncSqliteTransaction:
             await action()
 
 
-def _abandon(connection: Connection, error: BaseException) -> None:
-    connection.undo(error)
+def _abandon(connection: Connection, tx: SqliteTransaction, error: BaseException) -> None:
+    tx.end(error)
     connection.close()
+
+
+def _enter(tx: SqliteTransaction) -> None:
+    _open.set((*[other for other in _open.get() if not other.over], tx))
 
 
 def _leave(savepoint: AbstractContextManager[None], error: BaseException) -> None:
@@ -160,9 +186,10 @@ class Transactions:
         """Open a transaction; it is committed at the end, rolled back if anything is raised."""
         self.refuse_inside("begin another transaction", "tx.savepoint() undoes a part of one")
         connection = self._take()
-        connection.begin()
-        tx = self._opened(connection)
+        tx = SqliteTransaction(connection)
         try:
+            tx.begin()
+            _enter(tx)
             yield tx
         except BaseException as error:
             self._end(connection, tx, error)
@@ -175,13 +202,14 @@ class Transactions:
         """As :meth:`begin`, on the loop."""
         self.refuse_inside("begin another transaction", "tx.savepoint() undoes a part of one")
         connection = self._take()
+        tx = SqliteTransaction(connection)
         try:
-            await self._lock(connection)
+            await self._lock(tx)
         except BaseException as error:
             # Who was canceled does not see whether the thread got the lock after all.
-            self._executor().submit(_abandon, connection, error)
+            self._executor().submit(_abandon, connection, tx, error)
             raise
-        tx = self._opened(connection)
+        _enter(tx)
         atx = AsyncSqliteTransaction(tx, self)
         try:
             yield atx
@@ -232,17 +260,12 @@ class Transactions:
         while self._idle:
             self._idle.pop().close()
 
-    async def _lock(self, connection: Connection) -> None:
+    async def _lock(self, tx: SqliteTransaction) -> None:
         deadline = time.monotonic() + self._busy_seconds
-        while not await self.call(connection.try_begin):
+        while not await self.call(tx.try_begin):
             if time.monotonic() > deadline:
                 raise StoreUnavailable(f"{self._path} is locked by another process for too long.")
             await asyncio.sleep(_PAUSE)
-
-    def _opened(self, connection: Connection) -> SqliteTransaction:
-        tx = SqliteTransaction(connection)
-        _open.set((*[other for other in _open.get() if not other.over], tx))
-        return tx
 
     def _end(
         self, connection: Connection, tx: SqliteTransaction, error: BaseException | None

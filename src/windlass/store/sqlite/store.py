@@ -6,15 +6,16 @@ a connection of its own, because a read takes microseconds and a thread switch m
 have a connection of their own as well: on one that they shared with the sync face, a listing that
 takes half a minute would cost a worker all of its leases.
 
-Connections belong to one process. After a fork the child finds that its parent opened them,
-leaves them alone for ever and opens its own: using, or even closing, a connection of the
-parent's would corrupt the file under it.
+Connections belong to one process, and are closed before it forks (:mod:`.forks`); each side then
+opens its own. What could not be closed the child leaves alone for ever, and the file with it:
+using, or even closing, a connection of the parent's would corrupt the file under it.
 """
 
 import asyncio
 import ctypes
 import os
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -32,6 +33,7 @@ from windlass.store.sqlite.ballast import Ballast
 from windlass.store.sqlite.checks import checks
 from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
 from windlass.store.sqlite.files import parse_path
+from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.inspection import SqliteInspection
 from windlass.store.sqlite.migrate import Schema, look_at_version
 from windlass.store.sqlite.operations import Kind, SqliteCall, SqliteOperations
@@ -111,7 +113,8 @@ class SqliteStore:
         return self._inspection
 
     def admit(self, write: str) -> None:
-        """Refuse what would wait for a lock that the caller itself holds."""
+        """Refuse what would wait for a lock that the caller itself, or nobody, holds."""
+        gate.refuse_lost(self.path)
         self._own().transactions.refuse_inside(
             f"write by a transaction of its own ({write})",
             "give connection=tx to what you enqueue, and do the rest before or after",
@@ -154,6 +157,7 @@ class SqliteStore:
 
     def transaction(self) -> TransactionScope:
         """A transaction on a connection of its own."""
+        gate.refuse_lost(self.path)
         own = self._own()
         return TransactionScope(own.transactions.begin, own.transactions.abegin)
 
@@ -268,4 +272,6 @@ def _ours(call: Call[T]) -> SqliteCall[T]:
 
 
 async def _in_thread(action: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(None, action)
+    # With the caller's context: inside a transaction of its own it does not wait for a fork.
+    run = copy_context().run
+    return await asyncio.get_running_loop().run_in_executor(None, lambda: run(action))
