@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,6 +165,86 @@ def test_a_process_that_dies_at_once_is_replaced_ever_more_slowly(
     for pause, most in zip(pauses(), (0.02, 0.04, 0.08, 0.08, 0.08), strict=False):
         assert most / 2 <= pause + 0.005 <= most + 0.01
     assert not thread.is_alive()
+
+
+LACKING: dict[str, tuple[Any, str, Exception]] = {
+    "sockets": (socket, "socketpair", OSError(errno.EMFILE, "too many")),
+    "processes": (subprocess, "Popen", BlockingIOError(errno.EAGAIN, "not now")),
+    "threads": (threading.Thread, "start", RuntimeError("can't start new thread")),
+}
+
+
+@pytest.mark.parametrize("what", LACKING)
+def test_machine_that_has_none_to_give_for_a_while_costs_no_other_process(
+    what: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_FIRST_PAUSE", 0.02)
+    owner, name, error = LACKING[what]
+    refusals = [error, error]
+    made: list[subprocess.Popen[bytes]] = []
+
+    class Recorded(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            made.append(self)
+
+    def scarce(*args: Any, **options: Any) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return give(*args, **options)
+
+    def begun(number: int) -> bool:
+        return (
+            sum(record.message == "worker process started" for record in caplog.records) >= number
+        )
+
+    monkeypatch.setattr(subprocess, "Popen", Recorded)
+    give = getattr(owner, name)
+    watched = supervisor.Supervisor(["sleep", "600"], 2, Sources.system())
+    thread = threading.Thread(target=watched.run, daemon=True)
+    try:
+        with caplog.at_level(logging.INFO):
+            thread.start()
+            eventually(lambda: begun(2), what="both have started")
+            monkeypatch.setattr(owner, name, scarce)
+            made[0].kill()
+            eventually(lambda: begun(3), what="one has been replaced")
+            assert (refusals, made[1].poll()) == ([], None)
+            watched.stop()
+            thread.join(PATIENCE)
+        assert not thread.is_alive()
+        assert all(process.poll() is not None for process in made)
+        tried = [record for record in caplog.records if "not started" in record.message]
+        assert [record.__dict__["error"] for record in tried] == [str(error)] * 2
+    finally:
+        for process in made:
+            process.kill()
+
+
+def test_command_that_cannot_be_run_is_not_tried_again(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        supervisor.Supervisor([str(tmp_path / "none")], 2, Sources.system()).run()
+
+
+HELD = """
+import signal, subprocess
+from windlass.cli.supervisor import Lifeline
+line = Lifeline()
+line.watch()
+subprocess.run(["cat"], timeout=10, check=True)
+line.tell_started()
+signal.pause()
+"""
+
+
+def test_what_handlers_start_does_not_wait_for_input_from_the_supervisor() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen([sys.executable, "-c", HELD], stdin=theirs.fileno())
+    with ours:
+        ours.settimeout(PATIENCE)
+        assert ours.recv(1) == b"1"
+    assert process.wait(PATIENCE) == -signal.SIGTERM  # the line works where it is now
 
 
 def test_the_environment_may_ask_for_processes(folder: Path, store: str) -> None:

@@ -3,7 +3,8 @@
 It runs no job and opens no store; it starts processes, waits for their ends, and says why.
 
 - A process that dies is replaced after a pause that doubles with each death in a row, with jitter;
-  one that has lived for a while starts the series anew.
+  one that has lived for a while starts the series anew. One that the machine has no process,
+  thread or socket for is a death as any other, unless nothing has ever run.
 - A process that ends in good order, because it is worn out (`recycle_runs`, `recycle_memory`) or
   somebody told it to, is replaced at once.
 - A process that cannot start at all (wrong usage, a store that it cannot use) ends everything, with
@@ -123,6 +124,15 @@ class Supervisor:
 
     def _start(self, slot: Slot) -> None:
         slot.due, slot.started = None, time.monotonic()
+        try:
+            process = self._open(slot)
+        except (OSError, RuntimeError) as error:  # RuntimeError: there is no thread to be had
+            self._not_started(slot, error)
+            return
+        extra = {"number": slot.number, "pid": process.pid}
+        log.info("worker process started", extra=extra)
+
+    def _open(self, slot: Slot) -> "subprocess.Popen[bytes]":
         slot.lifeline, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(self._command, stdin=theirs.fileno(), process_group=0)
@@ -130,8 +140,22 @@ class Supervisor:
         if self._stopping:  # a signal came while it was started, and did not see it
             process.terminate()
         threading.Thread(target=self._wait, args=(slot, process), daemon=True).start()
-        extra = {"number": slot.number, "pid": process.pid}
-        log.info("worker process started", extra=extra)
+        return process
+
+    def _not_started(self, slot: Slot, error: Exception) -> None:
+        process, slot.process = slot.process, None
+        if process is not None:  # nobody would hear of its end
+            process.kill()
+            process.wait()
+        if slot.lifeline is not None:
+            slot.lifeline.close()
+            slot.lifeline = None
+        if self._stopping:
+            return
+        if not self._proven and all(each.process is None for each in self._slots):
+            raise error  # it may well be the command
+        extra = {"number": slot.number, "error": str(error)}
+        self._start_again(slot, 0.0, "worker process not started, trying again", extra)
 
     def _wait(self, slot: Slot, process: "subprocess.Popen[bytes]") -> None:
         self._ends.put((slot, process.wait()))
@@ -159,19 +183,19 @@ class Supervisor:
             log.error("worker process is outgrown by the schema, not replaced", extra=extra)
             self._code = STORE if self._idle else self._code
         else:
-            self._start_again(slot, lived, extra)
+            self._start_again(slot, lived, "worker process died, starting another", extra)
 
     def _done(self, code: int, extra: dict[str, object]) -> None:
         log.info("worker process ended", extra=extra)
         if code not in (0, RECYCLED) and self._code == 0:
             self._code = _told(code)
 
-    def _start_again(self, slot: Slot, lived: float, extra: dict[str, object]) -> None:
+    def _start_again(self, slot: Slot, lived: float, what: str, extra: dict[str, object]) -> None:
         slot.deaths = 1 if lived >= _HEALTHY else slot.deaths + 1
         pause = min(_FIRST_PAUSE * 2 ** min(slot.deaths - 1, 10), _LONGEST_PAUSE)
         pause *= 0.5 + self._sources.jitter() / 2
         slot.due = time.monotonic() + pause
-        log.warning("worker process died, starting another", extra={**extra, "in": round(pause, 2)})
+        log.warning(what, extra={**extra, "in": round(pause, 2)})
 
 
 def _told(code: int) -> int:
@@ -189,10 +213,17 @@ def _has_started(lifeline: socket.socket) -> bool:
 
 
 class Lifeline:
-    """In a worker process: its line to the supervisor, which is its standard input."""
+    """In a worker process: its line to the supervisor, which comes as its standard input.
 
-    def __init__(self, fd: int = 0) -> None:
-        self._fd = fd
+    It is moved away from there, to where it is not inherited: a program that a handler starts
+    would wait for an input that never ends.
+    """
+
+    def __init__(self) -> None:
+        self._fd = os.dup(0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
 
     def watch(self) -> None:
         """Stop as if told to when the supervisor is gone."""
