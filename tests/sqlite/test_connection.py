@@ -1,5 +1,6 @@
 """Connections: their settings, waiting for the lock, and what a failure leaves behind."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,42 @@ def test_read_that_raises_leaves_no_transaction_open(connection: Connection) -> 
     with pytest.raises(LookupError):
         connection.read(fail)
     assert not connection.in_transaction
+    connection.close()
+
+
+def interrupt(event: str, number: int) -> None:
+    """Press Ctrl-C as a statement begins or has ended, the first being number 1."""
+    seen = 0
+
+    def look(_: object, found: str, function: Any) -> None:
+        nonlocal seen
+        if found == event and getattr(function, "__name__", "") == "execute":
+            seen += 1
+            if seen == number:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(look)
+
+
+@pytest.mark.parametrize("kind", ["write", "read"])
+@pytest.mark.parametrize(
+    ("event", "number"),
+    [pytest.param("c_return", 1, id="begun"), pytest.param("c_call", 2, id="to be committed")],
+)
+def test_interrupt_at_either_end_leaves_no_transaction_open(
+    connection: Connection, kind: str, event: str, number: int
+) -> None:
+    connection.write(add_job)
+    run = connection.write if kind == "write" else connection.read
+    try:
+        interrupt(event, number)
+        with pytest.raises(KeyboardInterrupt):
+            run(lambda _: None)
+    finally:
+        sys.setprofile(None)
+    assert not connection.in_transaction
+    connection.write(add_job)
     connection.close()
 
 

@@ -61,12 +61,13 @@ class Connection:
     def write(self, body: Callable[[Transaction], T]) -> T:
         """Run one write transaction."""
         with gate, self._lock:
-            self._begin()
+            # Both ends inside: whoever presses Ctrl-C at one of them leaves no lock behind.
             try:
+                self._begin()
                 result = body(self.transaction())
+                self.commit()
             except BaseException as error:  # noqa: BLE001 - raised again, as the caller's error
                 self.fail(error)
-            self.commit()
             return result
 
     def read(self, body: Callable[[Transaction], T]) -> T:
@@ -97,7 +98,10 @@ class Connection:
                 self._open.close(True)
                 self._open, self._current = None, False
         except apsw.Error:
-            return  # the child is told that it is open
+            return  # busy in another thread, and the child is told that it is open
+        except BaseException:
+            self._open, self._current = None, False  # Ctrl-C, and nobody else has it
+            raise
         finally:
             self._lock.release()
 
@@ -242,12 +246,16 @@ class Connection:
         return connection
 
     def _read_once(self, connection: apsw.Connection, body: Callable[[Transaction], T]) -> T:
-        connection.execute(queries()["begin_read"])
         try:
-            return body(Transaction(connection, self._clock.now()))
-        finally:
+            connection.execute(queries()["begin_read"])
+            result = body(Transaction(connection, self._clock.now()))
             if connection.in_transaction:
                 connection.execute(queries()["commit"])
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute(queries()["rollback"])
+            raise
+        return result
 
     def _patiently(self, action: Callable[[], T]) -> T:
         """Do something that may find the file locked: repeat it until the deadline."""
@@ -271,9 +279,11 @@ class Connection:
         self._current = False
         if self._open is not None:
             # It counts as open until it is closed: a fork may have lost its patience.
-            with contextlib.suppress(apsw.Error):
-                self._open.close(True)
-            self._open = None
+            try:
+                with contextlib.suppress(apsw.Error):
+                    self._open.close(True)
+            finally:
+                self._open = None
 
 
 def _before_fork() -> None:

@@ -81,8 +81,8 @@ def migrate(connection: apsw.Connection, now: int) -> tuple[int, int]:
 
 
 def _apply(connection: apsw.Connection, script: Script, now: int) -> None:
-    connection.execute(queries()["begin_write"])
     try:
+        connection.execute(queries()["begin_write"])
         if version_of(connection) < script.version:
             connection.execute(queries()["create_versions"])
             connection.execute(script.text)
