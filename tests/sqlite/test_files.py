@@ -142,15 +142,31 @@ tmpfs /tmp tmpfs rw 0 0
 server:/home /home nfs4 rw 0 0
 /dev/vdb /home/me/local\\040disk ext4 rw 0 0
 //share /mnt/share cifs rw 0 0
-"""
+server:/d /mnt/données nfs4 rw 0 0
+server:/e /mnt/\\303\\251t\\303\\251 nfs4 rw 0 0
+server:/x /mnt/\\134x41 nfs4 rw 0 0
+""" + os.fsdecode(b"server:/b /mnt/\xe9 nfs4 rw 0 0\n")
 
 
-@pytest.mark.parametrize("file", ["/w.db", "/tmp/w.db", "/homes/w.db", "/home/me/local disk/w.db"])
+@pytest.mark.parametrize(
+    "file", ["/w.db", "/mnt/A/w.db", "/tmp/w.db", "/homes/w.db", "/home/me/local disk/w.db"]
+)
 def test_local_disk_is_taken(file: str) -> None:
     refuse_remote(Path(file), MOUNTS)
 
 
-@pytest.mark.parametrize("file", ["/home/w.db", "/home/me/w.db", "/mnt/share/w.db"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/home/w.db",
+        "/home/me/w.db",
+        "/mnt/share/w.db",
+        "/mnt/données/w.db",
+        "/mnt/été/w.db",
+        "/mnt/\\x41/w.db",
+        os.fsdecode(b"/mnt/\xe9/w.db"),
+    ],
+)
 def test_network_disk_is_refused(file: str) -> None:
     with pytest.raises(StoreError, match="is on a network disk"):
         refuse_remote(Path(file), MOUNTS)

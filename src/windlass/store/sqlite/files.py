@@ -1,6 +1,7 @@
 """The file itself: which one is meant, whose it is, and whether it is on a disk of this host."""
 
 import os
+import re
 import stat
 from pathlib import Path
 from urllib.parse import unquote
@@ -9,6 +10,7 @@ from windlass.errors import BadOption, StoreError
 
 _SCHEME = "sqlite:///"
 _MOUNTS = Path("/proc/self/mounts")
+_OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "fuse.sshfs"})
 
 
@@ -61,7 +63,7 @@ def filesystem_of(path: Path, table: str) -> str:
     ``table`` is in the form of /proc/mounts; of two mounts on one folder the later counts.
     """
     best, kind = 0, ""
-    for line in table.splitlines():
+    for line in table.split("\n"):
         _, _, rest = line.partition(" ")
         where, _, rest = rest.partition(" ")
         folder = _place(where)
@@ -77,7 +79,7 @@ def refuse_other_names(path: Path, links: int, table: str) -> None:
             f"{path} has {links} names (hard links), and each would get a log of its own: "
             "remove all but one."
         )
-    places = [line.split(" ")[1] for line in table.splitlines() if line.count(" ") > 1]
+    places = [line.split(" ")[1] for line in table.split("\n") if line.count(" ") > 1]
     if path in map(_place, places):
         raise StoreError(
             f"{path} is mounted by itself, so its log would not be where others look for it: "
@@ -88,10 +90,12 @@ def refuse_other_names(path: Path, links: int, table: str) -> None:
 def mounts() -> str:
     """What is mounted where, as /proc/mounts tells it; empty where there is none."""
     try:
-        return _MOUNTS.read_text("utf-8", "replace")
+        return os.fsdecode(_MOUNTS.read_bytes())
     except OSError:
         return ""
 
 
 def _place(where: str) -> Path:
-    return Path(where.encode().decode("unicode_escape"))
+    """Where something is mounted: blanks and the like are told as octal numbers, one a byte."""
+    told = os.fsencode(where)
+    return Path(os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), told)))
