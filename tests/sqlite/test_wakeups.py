@@ -136,6 +136,54 @@ async def test_closing_the_store_ends_the_wait(path: Path) -> None:
     assert sockets(path) == []
 
 
+async def test_closing_the_store_leaves_the_listener_of_another_running_loop_alone(
+    path: Path,
+) -> None:
+    """A worker in another thread would only poll from then on."""
+    store = SqliteStore(path)
+    listening, again, woken = threading.Event(), threading.Event(), []
+
+    async def other() -> None:
+        listener = await store.listen()
+        listening.set()
+        woken.append(await listener.wait(LONG))
+        again.set()
+        woken.append(await listener.wait(LONG))
+        await listener.close()
+
+    thread = threading.Thread(target=asyncio.run, args=(other(),))
+    thread.start()
+    assert await asyncio.to_thread(listening.wait, LONG)
+    await store.aclose()
+    assert len(sockets(path)) == 1
+    store.notify()
+    assert await asyncio.to_thread(again.wait, LONG)
+    run_script(NOTIFY, path)
+    await asyncio.to_thread(thread.join, LONG)
+    assert woken == [True, True]
+    assert sockets(path) == []
+
+
+async def test_closing_the_store_ends_what_a_closed_loop_left(path: Path) -> None:
+    store = SqliteStore(path)
+    listener = await asyncio.to_thread(asyncio.run, store.listen())
+    assert len(sockets(path)) == 1
+    await store.aclose()
+    assert sockets(path) == []
+    await listener.close()  # it is over already
+
+
+async def test_listener_of_a_loop_that_pauses_is_closed_when_it_goes_on(path: Path) -> None:
+    store = SqliteStore(path)
+    loop = asyncio.new_event_loop()
+    await asyncio.to_thread(loop.run_until_complete, store.listen())
+    await store.aclose()
+    assert len(sockets(path)) == 1  # its loop alone may touch it
+    await asyncio.to_thread(loop.run_until_complete, asyncio.sleep(0))
+    assert sockets(path) == []
+    loop.close()
+
+
 async def test_bursts_become_one(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,9 +50,13 @@ class Bell:
         self._listeners.discard(listener)
 
     def close(self) -> None:
-        """End all listeners of this process."""
+        """End the listeners of the running loop, and those whose loops do not run.
+
+        Those of other loops that run belong to who works there, and hear through their sockets of
+        whoever rings from now on.
+        """
         for listener in tuple(self._listeners):
-            listener.stop()
+            listener.close_from(asyncio.get_running_loop())
 
     def _ring_others(self) -> None:
         own = {listener.name for listener in tuple(self._listeners)}
@@ -122,6 +126,14 @@ class Listener:
             self._loop.remove_reader(bound.fileno())
             _remove(bound)
         self._wake()
+
+    def close_from(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Stop listening, asked on a loop that may be another one: only its own may touch it."""
+        if self._loop is loop or self._loop.is_closed():
+            self.stop()
+        elif not self._loop.is_running():
+            with contextlib.suppress(RuntimeError):  # closed meanwhile
+                self._loop.call_soon_threadsafe(self.stop)  # when it goes on, if it does
 
     def wake_from_any_thread(self) -> None:
         """Wake the listener, whose loop may be another thread's."""
