@@ -6,7 +6,8 @@ the caller's statements go through ``tx.execute``, on a connection that is lent 
 transaction lasts.
 
 The transaction has the file's write lock from its first moment. Another write of the same task or
-thread would wait for a lock that it holds itself, and is refused with a word on what to do. Async
+thread would wait for a lock that it holds itself, and is refused with a word on what to do. So is
+a blocking one on a thread whose loop has another task in a transaction: that could never end. Async
 code waits for the lock on the loop and does the rest in one thread, which is enough: whoever has
 the lock is the only one.
 
@@ -18,13 +19,15 @@ is nobody's then. Canceled while the thread commits, it hears of that once the c
 """
 
 import asyncio
+import os
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from windlass.domain.run import NewRun
 from windlass.errors import BadOption, StoreUnavailable, UsageError
@@ -185,12 +188,14 @@ class Transactions:
     def begin(self) -> Iterator[SqliteTransaction]:
         """Open a transaction; it is committed at the end, rolled back if anything is raised."""
         self.refuse_inside("begin another transaction", "tx.savepoint() undoes a part of one")
+        self.refuse_blocking()
         connection = self._take()
         tx = SqliteTransaction(connection)
         try:
             tx.begin()
             _enter(tx)
-            yield tx
+            with _held(self._path):
+                yield tx
         except BaseException as error:
             self._end(connection, tx, error)
             raise
@@ -212,7 +217,8 @@ class Transactions:
         _enter(tx)
         atx = AsyncSqliteTransaction(tx, self)
         try:
-            yield atx
+            with _held(self._path):
+                yield atx
         except BaseException as error:
             await self.see_through(self._end, connection, tx, error)
             raise
@@ -227,6 +233,16 @@ class Transactions:
         """Refuse what would wait for a lock that this very task or thread holds."""
         if any(not tx.over and tx.path == self._path for tx in _open.get()):
             raise UsageError(f"Inside app.transaction() it is not possible to {what}: {instead}.")
+
+    def refuse_blocking(self) -> None:
+        """Refuse to wait on this thread for a lock that cannot be let go without it."""
+        here = threading.get_ident()
+        if any(hold.thread == here and hold.path == self._path for hold in list(_holds)):
+            raise UsageError(
+                "Another task of this thread is inside app.transaction(), and could never leave it "
+                "while a blocking call waits for the file: use `await job.aenqueue(...)`, "
+                "`async with app.transaction()`, or asyncio.to_thread for what has no async twin."
+            )
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do something in the thread."""
@@ -262,10 +278,14 @@ class Transactions:
 
     async def _lock(self, tx: SqliteTransaction) -> None:
         deadline = time.monotonic() + self._busy_seconds
-        while not await self.call(tx.try_begin):
+        while not await self._try(tx):
             if time.monotonic() > deadline:
                 raise StoreUnavailable(f"{self._path} is locked by another process for too long.")
             await asyncio.sleep(_PAUSE)
+
+    async def _try(self, tx: SqliteTransaction) -> bool:
+        with _held(self._path):  # the thread may have it before the task hears of that
+            return await self.call(tx.try_begin)
 
     def _end(
         self, connection: Connection, tx: SqliteTransaction, error: BaseException | None
@@ -285,6 +305,31 @@ class Transactions:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "windlass-sqlite-transaction")
         return self._thread
+
+
+class _Hold(NamedTuple):
+    """The lock of a file that is had, or about to be, by a task of the loop in a thread."""
+
+    path: Path
+    thread: int
+    key: object
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    hold = _Hold(path, threading.get_ident(), object())
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()  # where there is none, another thread may well end it
+        _holds.add(hold)
+    try:
+        yield
+    finally:
+        _holds.discard(hold)
+
+
+_holds: set[_Hold] = set()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_holds.clear)  # the threads are the parent's
 
 
 _open: ContextVar[tuple[SqliteTransaction, ...]] = ContextVar("windlass_transactions", default=())

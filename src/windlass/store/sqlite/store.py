@@ -229,6 +229,7 @@ class SqliteStore:
         if ours.kind is not Kind.WRITE:
             return own.blocking.read(ours.body)
         self._begin(call)
+        own.transactions.refuse_blocking()
         connection = own.renewing if call.name == "renew" else own.blocking
         try:
             return connection.write(ours.body)
