@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.sqlite.kit import new_run
 from windlass.errors import StoreUnavailable
 from windlass.sources import ManualSources
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.operations import Kind, SqliteCall
+from windlass.store.sqlite.store import SqliteStore
 from windlass.store.sqlite.transaction import StoreClock, Transaction
 from windlass.store.sqlite.writer import Writer
 
@@ -173,3 +175,27 @@ def test_thread_that_ends_by_an_error_leaves_nobody_waiting(
             asked.result(PATIENCE)
     monkeypatch.undo()
     assert on_a_loop(lambda: writer.submit(add("next"))).result(PATIENCE) == "next"
+
+
+async def test_a_close_that_comes_second_takes_nothing_away(
+    store: SqliteStore, sources: ManualSources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody has opened since the first one would be closed by nobody."""
+    await store.arun(store.operations.enqueue([new_run(sources)]))
+    writer, close = store._own().writer, store._own().writer.close
+    go = asyncio.Event()
+
+    async def slow() -> None:
+        monkeypatch.setattr(writer, "close", close)
+        await go.wait()
+        await close()
+
+    monkeypatch.setattr(writer, "close", slow)
+    late = asyncio.create_task(store.aclose())
+    await asyncio.sleep(0)
+    await store.aclose()
+    await store.arun(store.operations.enqueue([new_run(sources)]))
+    opened = store._own()
+    go.set()
+    await late
+    assert store._own() is opened

@@ -210,7 +210,8 @@ class SqliteStore:
         own.reading.close()
         own.scanning.close()
         own.bell.close()
-        self._process = self._new_process()
+        if self._process is own:  # else another loop has closed it, and somebody begun anew
+            self._process = self._new_process()
 
     def __enter__(self) -> Self:
         return self
