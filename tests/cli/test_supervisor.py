@@ -94,11 +94,11 @@ def test_processes_that_are_told_to_end_finish_what_they_run(folder: Path, store
 
 
 def test_a_second_signal_ends_everything_now(folder: Path, store: str) -> None:
-    # A call that does not let go of the interpreter: its process can answer nothing.
-    running = ok("enqueue", "frozen", "--app", "jobs").strip()
     with started(WORKERS, folder) as process:
+        workers = pids(process, 2)  # before one is frozen, which may be in a transaction
+        # A call that does not let go of the interpreter: its process can answer nothing.
+        running = ok("enqueue", "frozen", "--app", "jobs").strip()
         process.wait_for("handler started")
-        workers = pids(process, 2)
         process.insist(signal.SIGTERM)
 
         assert process.ends() == 128 + signal.SIGTERM
