@@ -21,6 +21,7 @@ import msgspec
 
 from tests.faults.programs.jobs import Witness
 from windlass import Context, SyncContext, Windlass
+from windlass.store.sqlite.forks import gate
 
 _LOOK = 0.01
 _STEP = 16 * 1024 * 1024
@@ -98,11 +99,14 @@ def hold_gil(ctx: SyncContext) -> int:
 
 def _hold_interpreter(path: bytes) -> None:
     libc = ctypes.PyDLL(None)  # whose calls keep the interpreter
+    # None of our threads must stop inside a transaction: nobody else could write into a SQLite file.
+    gate.shut()
     usual = sys.getswitchinterval()
     sys.setswitchinterval(3600)  # between two calls nobody gets it either
     while libc.access(path, os.F_OK) != 0:
         libc.usleep(int(_LOOK * 1_000_000))
     sys.setswitchinterval(usual)
+    gate.reopen()
 
 
 def stubborn(ctx: SyncContext) -> None:
