@@ -99,7 +99,7 @@ def hold_gil(ctx: SyncContext) -> int:
 
 def _hold_interpreter(path: bytes) -> None:
     libc = ctypes.PyDLL(None)  # whose calls keep the interpreter
-    # None of our threads must stop inside a transaction: nobody else could write into a SQLite file.
+    # None of our threads must stop inside a transaction: on SQLite nobody else could write then.
     gate.shut()
     usual = sys.getswitchinterval()
     sys.setswitchinterval(3600)  # between two calls nobody gets it either
