@@ -536,6 +536,23 @@ async def test_schedule_whose_run_the_store_refuses_does_not_hold_up_the_others(
     assert len(await planner.fired("bad")) == 1  # the latest, as it catches up
 
 
+async def test_schedule_that_is_passed_over_is_that_of_its_tenant_alone(
+    planner: Planner, app: Windlass
+) -> None:
+    """Ids are made by clients: two tenants may have the same one."""
+    made = await app.schedules.aput("report", key="k", interval="1m")
+    bad = NewSchedule(
+        id=made.id, tenant="other", job="report", input=msgspec.Raw(b"{}"),
+        rule=msgspec.Raw(b'{"rule":{"kind":"cron","cron":"0 3 * * *","timezone":"Old/Zone"}}'),
+        next_slot=made.next_slot,
+    )  # fmt: skip
+    await app.store.arun(app.store.schedules.put([bad]))
+    for n in (1, 2):
+        await planner.later(seconds=30)
+        await planner.later(seconds=30)
+        assert len(await planner.fired("k")) == n
+
+
 async def test_what_is_due_comes_before_what_is_forgotten(
     planner: Planner,
     app: Windlass,

@@ -54,6 +54,8 @@ from windlass.transport.interface import Transport, encode_message
 
 log = steady_log(__name__)
 
+Name = tuple[str, str]  # tenant and id
+
 LIMIT = 500
 LOOK_AGAIN = 10.0
 _LOST = 0.1
@@ -81,8 +83,8 @@ class Scheduler(Service):
         self._transport = transport
         self._poll = poll
         self._fired = fired
-        self._unfit: dict[str, int] = {}  # schedules that cannot be fired, and their versions
-        self._told: dict[str, int] = {}  # those that were reported
+        self._unfit: dict[Name, int] = {}  # schedules that cannot be fired, and their versions
+        self._told: dict[Name, int] = {}  # those that were reported
         self._try_again = 0.0
         self._jobs: dict[tuple[str, str], JobRow | None] = {}
         self._jobs_read = -_JOBS_KEPT
@@ -112,9 +114,9 @@ class Scheduler(Service):
         now = self._sources.clock.monotonic()
         if now >= self._try_again:
             self._unfit, self._try_again = {}, now + _TRY_AGAIN
-        due = {row.id for row in reply.rows}
-        self._unfit = {ident: version for ident, version in self._unfit.items() if ident in due}
-        rows = [row for row in reply.rows if self._unfit.get(row.id) != row.version]
+        due = {(row.tenant, row.id) for row in reply.rows}
+        self._unfit = {name: version for name, version in self._unfit.items() if name in due}
+        rows = [row for row in reply.rows if self._unfit.get((row.tenant, row.id)) != row.version]
         jobs = await self._jobs_of(rows)
         found = []
         for row in rows:
@@ -122,7 +124,7 @@ class Scheduler(Service):
                 job = jobs[row.tenant, row.job]
                 found.append(decide(row, reply.now, job, self._sources.new_id))
             except BadOption as error:
-                self._pass_over(row.id, row.version, error, key=row.key, job=row.job)
+                self._pass_over(row, error, key=row.key, job=row.job)
         return found
 
     async def _fire(self, decisions: Sequence[Decision]) -> bool:
@@ -146,19 +148,22 @@ class Scheduler(Service):
         except _REFUSED as error:
             if len(decisions) == 1:
                 (decision,) = decisions
-                self._pass_over(decision.id, decision.version, error)
+                self._pass_over(decision, error)
                 return ()
             return [pair for each in decisions for pair in await self._write([each])]
         return [*zip(decisions, reply.results, strict=True)]
 
-    def _pass_over(self, ident: str, version: int, error: WindlassError, **named: object) -> None:
+    def _pass_over(
+        self, what: ScheduleRow | Decision, error: WindlassError, **named: object
+    ) -> None:
         """Leave out a schedule that cannot be fired, until it changes, or for a while."""
-        self._unfit[ident] = version
-        if self._told.get(ident) != version:
+        name, version = (what.tenant, what.id), what.version
+        self._unfit[name] = version
+        if self._told.get(name) != version:
             if len(self._told) >= _MOST_TOLD:
                 self._told.clear()
-            self._told[ident] = version
-            extra = {"schedule": ident, **named, "error": str(error)}
+            self._told[name] = version
+            extra = {"tenant": what.tenant, "schedule": what.id, **named, "error": str(error)}
             log.error("schedule cannot be fired", extra=extra)
 
     async def _release(self) -> bool:
@@ -227,7 +232,7 @@ class Scheduler(Service):
         try:
             return realign(row, now)
         except BadOption as error:
-            self._pass_over(row.id, row.version, error, key=row.key, job=row.job)
+            self._pass_over(row, error, key=row.key, job=row.job)
             return None
 
     def _pause(self, reply: DueReply, decisions: Sequence[Decision]) -> float:
