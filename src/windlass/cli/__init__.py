@@ -63,8 +63,9 @@ files in jobs/ are all there is. The store is named by --url, the application, $
 `url` in windlass.toml, else it is sqlite:///windlass.db.
 
 \b
-Exit codes: 0 done; 1 the run failed, or nothing matched; 2 wrong usage; 3 not found; 4 not
-possible in this state; 5 the store cannot be used; 6 the checkup found errors; 130 interrupted."""
+Exit codes: 0 done; 1 the run failed, there was nothing to retry or discard, a check found problems
+or warnings, or you said no; 2 wrong usage; 3 not found; 4 not possible in this state; 5 the store
+cannot be used; 6 the checkup found errors; 130 interrupted."""
 
 
 class Commands(click.Group):
