@@ -239,6 +239,14 @@ class Windlass:
         """As `reschedule`, in async code."""
         return await self.client.areschedule(run, at=at, delay=delay)
 
+    def discard(self, *runs: str) -> int:
+        """Take failed runs off the dead letters for good; returns how many were on them."""
+        return self.client.discard(runs)
+
+    async def adiscard(self, *runs: str) -> int:
+        """As `discard`, in async code."""
+        return await self.client.adiscard(runs)
+
     # -- work -------------------------------------------------------------------------------
 
     def workers(self, *, runs: int = 100) -> Sequence[WorkerState]:

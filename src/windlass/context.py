@@ -190,7 +190,8 @@ class _BaseContext:
 
     @property
     def canceled(self) -> bool:
-        """True once the run should end: canceled, timed out, or its lease is lost."""
+        """True once the run should end: canceled, timed out, its lease is lost, or a shutdown
+        waits no longer."""
         return self._standing.canceled
 
     @property

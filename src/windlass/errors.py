@@ -206,6 +206,7 @@ _FOR = {
     "cancel": "for runs that have not ended",
     "retry": "for failed, canceled and stale runs",
     "reschedule": "for runs that wait, and for failed and canceled ones",
+    "discard": "for failed runs that are not discarded yet",
 }
 
 

@@ -22,9 +22,10 @@ NAMES = [
 
 VERBS = [
     "aworkers", "workers",
-    "aclose", "acancel", "aenqueue", "aenqueue_many", "aget", "alist", "areschedule", "aresult",
+    "aclose", "acancel", "adiscard", "aenqueue", "aenqueue_many", "aget", "alist", "areschedule",
+    "aresult",
     "aretry",
-    "cancel", "client", "close", "enqueue", "enqueue_many", "get", "job", "jobs", "list",
+    "cancel", "client", "close", "discard", "enqueue", "enqueue_many", "get", "job", "jobs", "list",
     "migrate", "reschedule", "resource", "result", "retry", "running", "running_in_thread",
     "schedule", "schedules", "settings", "sources", "store", "transaction", "transport", "worker",
 ]  # fmt: skip
@@ -44,7 +45,7 @@ def test_every_verb_of_a_run_has_its_twin() -> None:
     names = set(VERBS)
     for verb in ("enqueue", "enqueue_many", "get", "list", "result", "cancel", "retry", "close"):
         assert {verb, f"a{verb}"} <= names
-    assert {"reschedule", "areschedule"} <= names
+    assert {"reschedule", "areschedule", "discard", "adiscard"} <= names
 
 
 def test_every_public_error_descends_from_one() -> None:

@@ -6,8 +6,11 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from tests.fixtures.apps import working
 from windlass import AttemptOutcome, Context, EventType, Retry, Run, Status, Windlass
+from windlass.client import client
 from windlass.domain.outcome import ErrorInfo
 from windlass.domain.run import Attempt
 
@@ -121,7 +124,7 @@ async def test_life_of_a_run(app: Windlass) -> None:
     assert shown["attempts"][0]["error"]["type"] == "ValueError"
 
 
-async def test_history_of_a_run(app: Windlass) -> None:
+async def test_history_of_a_run(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     @app.job(retry=Retry.fixed("10ms"))
     async def work(ctx: Context) -> None:
         if ctx.attempt == 1:
@@ -141,6 +144,8 @@ async def test_history_of_a_run(app: Windlass) -> None:
     assert sorted(events, key=lambda event: event.at) == list(events)
     assert run.events() == events
     assert [event.seq for event in run.events(after=5)] == [6, 7]
+    monkeypatch.setattr(client, "_EVENTS", 2)  # more than one page
+    assert run.events() == await run.aevents() == events
     assert [event.seq for event in await run.aevents(after=6)] == [7]
     assert (await run.arefresh()).updated_at == events[-1].at
 

@@ -116,10 +116,10 @@ def test_named_ones(url: str, letters: list[Run]) -> None:
     assert ok("dead", "discard", two, three, "--url", url) == (
         f"{two} discarded\n{three} discarded\n"
     )
-    assert f"Run {two} is discarded: discard is not possible." in fails(
+    assert f"Run {two} is discarded: discard is for failed runs that are not" in fails(
         4, "dead", "discard", two, "--url", url
     )
-    assert f"Run {one} is queued: discard is not possible." in fails(
+    assert f"Run {one} is queued: discard is for failed runs" in fails(
         4, "dead", "discard", one, "--url", url
     )
 

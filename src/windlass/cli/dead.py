@@ -196,7 +196,7 @@ def _named(app: "Windlass", action: Action, run_ids: Sequence[str]) -> None:
 
     def discard(run_id: str) -> str:
         run = app.get(run_id)
-        if not app.client.discard([run.id]):
+        if not app.discard(run.id):
             status = "discarded" if run.record.discarded_at is not None else run.status.value
             raise IllegalTransition(run.id, status, "discard")
         return "discarded"
@@ -253,7 +253,7 @@ def _retry(app: "Windlass", ids: Sequence[str]) -> int:
 
 def _discard(app: "Windlass", ids: Sequence[str]) -> int:
     pages = (ids[start : start + _PAGE] for start in range(0, len(ids), _PAGE))
-    return sum(app.client.discard(page) for page in pages)
+    return sum(app.discard(*page) for page in pages)
 
 
 def _none(choice: Choice) -> str:

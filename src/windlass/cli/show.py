@@ -9,12 +9,10 @@ import click
 from windlass.cli.options import Place, json_option, place_options
 
 if TYPE_CHECKING:
-    from windlass.app import Windlass
     from windlass.client import Run
     from windlass.domain.run import Attempt, Event
 
 LATEST = 20
-_PAGE = 1000
 _LABEL = 10
 
 
@@ -32,7 +30,7 @@ def show(place: Place, run_id: str, all_events: bool, as_json: bool) -> None:
 
     app = place.store()
     run = app.get(run_id)
-    events = history(app, run.id)
+    events = run.events()
     if as_json:
         found = dict(run.to_dict())
         if all_events:
@@ -42,16 +40,6 @@ def show(place: Place, run_id: str, all_events: bool, as_json: bool) -> None:
     left_out = 0 if all_events else max(0, len(events) - LATEST)
     for line in describe(run, events[left_out:], left_out, app.sources.now()):
         click.echo(line)
-
-
-def history(app: "Windlass", run_id: str) -> "Sequence[Event]":
-    """All events of a run."""
-    found: list[Event] = []
-    while True:
-        page = app.client.events(run_id, after=found[-1].seq if found else 0, limit=_PAGE)
-        found += page
-        if len(page) < _PAGE:
-            return found
 
 
 def describe(run: "Run", events: "Sequence[Event]", left_out: int, now: datetime) -> Iterator[str]:

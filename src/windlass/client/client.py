@@ -21,6 +21,7 @@ from windlass.domain.states import Failure, Status
 from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption, ResultTimeout, RunFailed, RunNotFound
 from windlass.sources import Sources
+from windlass.store.flow import Flow, arun_flow, run_flow
 from windlass.store.interface import Call, Store
 from windlass.store.transactions import AsyncTransaction, Transaction
 from windlass.transport.interface import Transport, encode_message
@@ -28,6 +29,7 @@ from windlass.transport.interface import Transport, encode_message
 MOST_PER_PAGE = 1000
 _LONGEST_NAME = 200
 _LONGEST_REASON = 10_000
+_EVENTS = 1000  # at once
 _FIRST_LOOK = 0.005
 _LAST_LOOK = 0.25
 
@@ -165,32 +167,33 @@ class Client:
         """As `discard`."""
         return await self._store.arun(self._store.operations.discard(self._tenant, _ids(runs)))
 
-    def events(self, run: str, *, after: int = 0, limit: int = 1000) -> Sequence[Event]:
-        """A run's history, in order."""
-        return self._store.run(self._store.operations.list_events(self._ref(run), after, limit))
+    def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
+        """A run's history, in order, from the event after that `seq` on."""
+        return run_flow(self._store, self._history(run, after))
 
-    async def aevents(self, run: str, *, after: int = 0, limit: int = 1000) -> Sequence[Event]:
+    async def aevents(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """As `events`."""
-        call = self._store.operations.list_events(self._ref(run), after, limit)
-        return await self._store.arun(call)
+        return await arun_flow(self._store, self._history(run, after))
 
     def wait(self, run: str, *, timeout: Duration | None = None) -> Run:
         """Wait until a run has ended, whatever the outcome. Raises ResultTimeout."""
         patience = _Wait(run, timeout, self._sources)
         with self._store.blocking.watch():
             while True:
-                found = self.get(run)
-                if found.status.finished:
-                    return found
+                if self._store.run(self._has_ended(run)) is not False:
+                    found = self.get(run)
+                    if found.status.finished:  # and was not reopened meanwhile
+                        return found
                 time.sleep(patience.pause())
 
     async def await_end(self, run: str, *, timeout: Duration | None = None) -> Run:
         """As `wait`."""
         patience = _Wait(run, timeout, self._sources)
         while True:
-            found = await self.aget(run)
-            if found.status.finished:
-                return found
+            if await self._store.arun(self._has_ended(run)) is not False:
+                found = await self.aget(run)
+                if found.status.finished:
+                    return found
             await asyncio.sleep(patience.pause())
 
     def result(self, run: str, *, timeout: Duration | None = None) -> Any:
@@ -239,8 +242,20 @@ class Client:
         if run.status is Status.QUEUED:
             self._transport.publish([encode_message(run.ref)])
 
+    def _history(self, run: str, after: int) -> Flow[Sequence[Event]]:
+        ref, found = self._ref(run), list[Event]()
+        while True:
+            page = yield self._store.operations.list_events(ref, after, _EVENTS)
+            found += page
+            if len(page) < _EVENTS:
+                return found
+            after = page[-1].seq
+
     def _get_runs(self, ids: Sequence[str]) -> Call[Sequence[RunRecord]]:
         return self._store.operations.get_runs(self._tenant, ids)
+
+    def _has_ended(self, run: str) -> Call[bool | None]:
+        return self._store.operations.has_ended(self._ref(run))
 
     def _found(self, run: str, record: RunRecord | None) -> Run:
         if record is None:

@@ -101,7 +101,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """The same, to be enqueued in the caller's transaction."""
         return msgspec.structs.replace(self, using=replace(self.using, connection=connection))
 
-    def new_run(self, run: str, tenant: str, trace: str | None = None) -> NewRun:
+    def new_run(self, run: str, tenant: str) -> NewRun:
         """The request as the store takes it, under an id of its own."""
         using = self.using
         return NewRun(
@@ -120,7 +120,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             at=using.at,
             expires_in=using.expires_in,
             expires_at=using.expires_at,
-            trace=trace,
         )
 
 

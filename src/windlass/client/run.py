@@ -78,7 +78,7 @@ class Run(RunView):
         return self
 
     def events(self, after: int = 0) -> Sequence[Event]:
-        """Its history, from the event after `seq` on."""
+        """Its whole history, or what came after the event of that `seq`."""
         return self._client.events(self.id, after=after)
 
     async def aevents(self, after: int = 0) -> Sequence[Event]:

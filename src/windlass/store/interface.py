@@ -208,6 +208,10 @@ class Operations(ControlOperations, Protocol):
         """One run with its attempts, in one statement."""
         ...
 
+    def has_ended(self, run: RunRef) -> Call[bool | None]:
+        """Whether a run has ended, and nothing else of it: for who asks often. None: no run."""
+        ...
+
     def get_runs(self, tenant: str, ids: Sequence[str]) -> Call[Sequence[RunRecord]]:
         """Several runs at once; unknown ids are left out."""
         ...

@@ -304,6 +304,14 @@ class PostgresOperations(PostgresControl):
             lambda rows: _first(rows, RunRecord),
         )
 
+    def has_ended(self, run: RunRef) -> Call[bool | None]:
+        """Whether a run has ended."""
+        return self._call(
+            "has_ended",
+            (run.tenant, id_or_nobody(run.id)),
+            lambda rows: rows[0][0] if rows else None,
+        )
+
     def get_runs(self, tenant: str, ids: Sequence[str]) -> Call[Sequence[RunRecord]]:
         """Several runs."""
         return self._call(

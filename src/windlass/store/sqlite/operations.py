@@ -211,6 +211,9 @@ class SqliteOperations(SqliteControl):
     def get_run(self, run: RunRef) -> Call[RunRecord | None]:
         return _read("get_run", lambda tx: read.get_run(tx, run))
 
+    def has_ended(self, run: RunRef) -> Call[bool | None]:
+        return _read("has_ended", lambda tx: read.has_ended(tx, run))
+
     def get_runs(self, tenant: str, ids: Sequence[str]) -> Call[Sequence[RunRecord]]:
         return _read("get_runs", lambda tx: read.get_runs(tx, tenant, ids))
 

@@ -45,6 +45,13 @@ def get_run(tx: Transaction, run: RunRef) -> RunRecord | None:
     return found[0] if found else None
 
 
+def has_ended(tx: Transaction, run: RunRef) -> bool | None:
+    """Return whether a run has ended; None: there is none."""
+    blob = blob_or_none(run.id)
+    found = None if blob is None else tx.fetch_one("has_ended", (run.tenant, blob))
+    return None if found is None else bool(found[0])
+
+
 def get_runs(tx: Transaction, tenant: str, ids: Sequence[str]) -> Sequence[RunRecord]:
     """Return several runs, newest id first; unknown ids are left out."""
     blobs = {blob for blob in map(blob_or_none, ids) if blob is not None}

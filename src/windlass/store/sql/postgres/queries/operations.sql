@@ -71,6 +71,9 @@ select windlass.progress(%s, %s::uuid, %s, %s::double precision, %s)
 -- name: get_runs
 select row_to_json(v)::text from windlass.get_runs(%s, %s::uuid[]) v
 
+-- name: has_ended
+select r.status is not null from windlass.runs r where r.tenant = %s and r.id = %s::uuid
+
 -- name: list_runs
 select row_to_json(v)::text
   from windlass.list_runs(%s, %s, %s, %s, %s, %s, %s, %s::timestamptz, %s::timestamptz,
@@ -87,7 +90,8 @@ select row_to_json(e)::text
 select row_to_json(b)::text from windlass.backlog(%s::text[], %s::text[]) b
 
 -- name: notify
-select pg_notify('windlass', '')
+-- A hint need not be durable: its commit waits for no disk and no standby.
+select pg_notify('windlass', ''), set_config('synchronous_commit', 'off', true)
 
 -- name: listen
 listen windlass

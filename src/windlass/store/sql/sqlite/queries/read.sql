@@ -32,6 +32,9 @@ select r.tenant, r.id, r.job, r.queue,
   left join progress p on p.tenant = r.tenant and p.id = r.id
  order by r.id desc
 
+-- name: has_ended
+select status is not null from runs where tenant = :tenant and id = :id
+
 -- name: list_all
 select hex(r.id) from runs r
  where r.tenant = :tenant and r.id < :below and r.id >= :above
