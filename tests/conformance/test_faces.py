@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -65,6 +66,9 @@ def test_every_operation_works(drive: Driver) -> None:
     assert [order.id for order in renewed.orders] == [two.id]
     assert call(ops.cycle(WORKER, 2, [make_finish(first, Outcome.FAILED)], None)).lost == ()
     assert call(ops.retire(WORKER)) == 1
+    assert call(ops.has_ended(ref(two.id))) is True
+    assert call(ops.has_ended(ref(late.id))) is False
+    assert call(ops.has_ended(ref("nobody"))) is None
     ended = call(ops.get_run(ref(two.id)))
     assert ended is not None
     assert ended.status is Status.CANCELED
@@ -223,6 +227,47 @@ async def test_a_hint_wakes_the_own_process_too(place: Place) -> None:
                 while not await wakeups.wait(0.05):
                     store.notify()
         await wakeups.close()
+
+
+async def test_closing_a_store_leaves_who_listens_on_another_running_loop_alone(
+    place: Place,
+) -> None:
+    """A worker in another thread would only poll from then on, or break."""
+    async with _opened(place) as (store, _):
+        listening, done, woken = threading.Event(), threading.Event(), threading.Event()
+
+        async def other() -> None:
+            wakeups = await store.listen()
+            while await wakeups.wait(1.0):  # its own, for what it might have missed before
+                pass
+            listening.set()
+            while not await wakeups.wait(0.05):
+                assert not done.is_set()
+            woken.set()
+            await wakeups.close()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.to_thread(asyncio.run, other()))
+            try:
+                assert await asyncio.to_thread(listening.wait, PATIENCE)
+                await store.aclose()
+                store.notify()
+                assert await asyncio.to_thread(woken.wait, PATIENCE)
+            finally:
+                done.set()
+
+
+async def test_closing_a_store_is_no_trouble_where_a_loop_was_left_listening(place: Place) -> None:
+    loop = asyncio.new_event_loop()
+    async with _opened(place) as (store, sources):
+        await asyncio.to_thread(asyncio.run, store.listen())
+        paused = await asyncio.to_thread(loop.run_until_complete, store.listen())
+        store.notify()
+        await store.aclose()
+        await store.arun(store.operations.enqueue([_run(sources)]))
+        store.notify()
+    await asyncio.to_thread(loop.run_until_complete, paused.close())
+    loop.close()
 
 
 async def test_a_hint_to_nobody_is_no_trouble(place: Place) -> None:

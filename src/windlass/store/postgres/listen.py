@@ -8,6 +8,7 @@ the workers poll.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 
 import psycopg
 
@@ -24,9 +25,13 @@ _PAUSE = 2.0
 class PostgresWakeups:
     """An event that NOTIFY, or this process itself, sets."""
 
-    def __init__(self, target: Target, sources: Sources) -> None:
+    def __init__(
+        self, target: Target, sources: Sources, forget: "Callable[[PostgresWakeups], None]"
+    ) -> None:
+        """On the running loop. `forget` is called when there is nobody to wake any more."""
         self._target = target
         self._sources = sources
+        self._forget = forget
         self._sql = load_queries("postgres")
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -44,14 +49,31 @@ class PostgresWakeups:
 
     def wake(self) -> None:
         """Wake from within the process, from any thread."""
-        with contextlib.suppress(RuntimeError):  # the loop has just closed
+        try:
             self._loop.call_soon_threadsafe(self._event.set)
+        except RuntimeError:
+            self._forget(self)  # its loop is closed
 
     async def close(self) -> None:
         """Stop listening."""
+        self._forget(self)
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
+
+    async def close_from(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Stop listening, asked on a loop that may be another one: only its own may touch it.
+
+        One of another loop that runs belongs to who works there, and goes on.
+        """
+        if self._loop is loop:
+            await self.close()
+        elif self._loop.is_closed():
+            self._forget(self)
+        elif not self._loop.is_running():
+            self._forget(self)
+            with contextlib.suppress(RuntimeError):  # closed meanwhile
+                self._loop.call_soon_threadsafe(self._task.cancel)  # when it goes on, if it does
 
     async def _listen(self) -> None:
         while True:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,7 +70,7 @@ class PostgresStore:
         self._lent = AsyncPool(self._target, _POOL_SIZE)
         self._expected = migrate.expected_version()
         self._checked = False
-        self._listeners: weakref.WeakSet[PostgresWakeups] = weakref.WeakSet()
+        self._listeners: set[PostgresWakeups] = set()
         self._next_notify = 0.0
         # Tests run on a clock of their own; the database must tell the same time.
         self._fake: Clock | None = None if isinstance(sources.clock, SystemClock) else sources.clock
@@ -154,7 +153,7 @@ class PostgresStore:
 
     async def listen(self) -> Wakeups:
         """Start receiving hints."""
-        wakeups = PostgresWakeups(self._target, self._sources)
+        wakeups = PostgresWakeups(self._target, self._sources, self._listeners.discard)
         self._listeners.add(wakeups)
         return wakeups
 
@@ -190,8 +189,8 @@ class PostgresStore:
 
     async def aclose(self) -> None:
         """Close everything."""
-        for wakeups in list(self._listeners):
-            await wakeups.close()
+        for wakeups in tuple(self._listeners):
+            await wakeups.close_from(asyncio.get_running_loop())
         await self._async.close()
         await self._lent.close()
         self._sync.close()
@@ -286,5 +285,5 @@ class PostgresStore:
         return True
 
     def _wake_here(self) -> None:
-        for wakeups in list(self._listeners):
+        for wakeups in tuple(self._listeners):
             wakeups.wake()

@@ -125,7 +125,8 @@ class Listener:
         if bound is not None:
             self._loop.remove_reader(bound.fileno())
             _remove(bound)
-        self._wake()
+        if not self._loop.is_closed():
+            self._wake()
 
     def close_from(self, loop: asyncio.AbstractEventLoop) -> None:
         """Stop listening, asked on a loop that may be another one: only its own may touch it."""
@@ -143,7 +144,7 @@ class Listener:
         try:
             self._loop.call_soon_threadsafe(self._called)
         except RuntimeError:
-            self._bell.forget(self)  # its loop is closed
+            self.stop()  # its loop is closed: nobody else can
 
     def _called(self) -> None:
         self._calling = False
