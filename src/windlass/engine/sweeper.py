@@ -24,9 +24,12 @@ from datetime import datetime, timedelta
 
 from windlass.domain.run import SweepReply
 from windlass.engine.service import Service
+from windlass.logs import steady_log
 from windlass.sources import Sources
 from windlass.store.interface import Store
 from windlass.transport.interface import Transport, encode_message
+
+log = steady_log(__name__)
 
 LIMIT = 500
 RESEND_AFTER = 10.0
@@ -101,7 +104,8 @@ class Sweeper(Service):
             self._next_reap = self._last + self._grace
             self._blind = False
         elif clean_up:
-            self._next_reap = self._last + self._sweep
+            # Of many that expired or died together, each sweep takes a part.
+            self._next_reap = self._last + (0 if reply.more else self._sweep)
         self.sweeps += 1
         await self._tell(reply)
         return self._pause(reply)
@@ -113,6 +117,15 @@ class Sweeper(Service):
         return self._heard + timedelta(seconds=now - self._last)
 
     async def _tell(self, reply: SweepReply) -> None:
+        if reply.workers or reply.reaped or reply.crashed:
+            extra = {
+                "workers": ", ".join(reply.workers),
+                "back": reply.reaped,
+                "failed": reply.crashed,
+            }
+            log.warning("runs of dead workers taken back", extra=extra)
+        if reply.expired:
+            log.warning("runs expired", extra={"runs": reply.expired})
         if reply.dispatched and not self._transport.pulls:
             self._transport.publish([encode_message(run) for run in reply.dispatched])
         if reply.dispatched or reply.reaped:

@@ -1,0 +1,76 @@
+"""The sweeper: how much it does at once, and what it tells of it."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+import pytest
+
+from tests.fixtures.apps import opened
+from windlass import Windlass
+from windlass.domain.run import Want, WorkerInfo
+from windlass.engine import sweeper
+from windlass.engine.sweeper import Sweeper
+from windlass.sources import ManualSources, Sources
+from windlass.transport.store import StoreTransport
+
+SECOND = 0.02  # a server that has just started reaps nothing for two thirds of a lease
+LEASE = 30 * SECOND
+SWEEP = 5 * SECOND
+
+
+def make_sweeper(app: Windlass, sources: ManualSources) -> Sweeper:
+    return Sweeper(
+        app.store, sources, StoreTransport(), lease=LEASE, sweep=SWEEP, poll=SECOND, max_crashes=3
+    )
+
+
+async def statuses(app: Windlass) -> Counter[str]:
+    return Counter(run.status.value for run in await app.alist())
+
+
+@pytest.mark.parametrize("why", ["expired", "taken back"])
+async def test_many_at_once_are_swept_without_a_pause(
+    url: str, why: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each sweep has its limit: at one sweep per interval, thousands would take minutes."""
+    monkeypatch.setattr(sweeper, "LIMIT", 2)
+    sources = Sources.manual()
+    async with opened(url, sources=sources) as app:
+
+        @app.job
+        async def nap() -> None: ...
+
+        app.store.migrate()
+        operations = app.store.operations
+        job = nap.using(expires=SECOND) if why == "expired" else nap
+        for _ in range(5):
+            await job.aenqueue()
+        if why == "taken back":
+            info = WorkerInfo(
+                id="w", host="h", pid=1, version="1", queues=None, jobs=("nap",), seats=9
+            )
+            await app.store.arun(operations.register(info, SECOND))
+            await app.store.arun(operations.cycle("w", 1, [], Want(limit=9, jobs=("nap",))))
+        sources.clock.advance(2 * SECOND)
+        left = "queued" if why == "expired" else "running"
+        one = make_sweeper(app, sources)
+        for _ in range(1000):  # the first ones may come too soon after the start of the server
+            caplog.clear()
+            with caplog.at_level(logging.WARNING):
+                pause = await one.work()
+            if (await statuses(app))[left] == 3:
+                break
+            sources.clock.advance(SWEEP)
+        assert pause == 0
+        told = caplog.records[0]
+        if why == "expired":
+            assert (told.message, vars(told)["runs"]) == ("runs expired", 2)
+        else:
+            assert told.message == "runs of dead workers taken back"
+            assert [vars(told)[name] for name in ("workers", "back", "failed")] == ["w", 2, 0]
+        assert await one.work() == 0
+        assert (await statuses(app))[left] == 1
+        assert await one.work() > 0
+        assert (await statuses(app))[left] == 0
