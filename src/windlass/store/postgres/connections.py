@@ -20,9 +20,11 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import psycopg
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
 from psycopg.waiting import wait_async
 
 from windlass.errors import BadOption
+from windlass.store.postgres.sqlstates import SQLSTATES
 from windlass.store.queries import load_queries
 from windlass.store.transactions import forked
 
@@ -166,18 +168,17 @@ class SyncPool:
 
     @contextmanager
     def connection(self) -> Iterator[PatientConnection]:
-        """Lend a connection in autocommit mode; a broken one is not taken back."""
+        """Lend a connection in autocommit mode; one that may be broken is not taken back."""
         conn = self._take() or self._open()
         try:
             yield conn
-        except BaseException:
-            discard(conn)
+        except BaseException as error:
+            if _is_unharmed(conn, error):
+                self._take_back(conn)
+            else:
+                discard(conn)
             raise
-        with self._lock:
-            if not conn.closed and len(self._idle) < _MAX_IDLE:
-                self._idle.append(conn)
-                return
-        conn.close()
+        self._take_back(conn)
 
     def close(self) -> None:
         """Close what is idle."""
@@ -185,6 +186,13 @@ class SyncPool:
             idle, self._idle = self._idle, []
         for conn in idle:
             conn.close()
+
+    def _take_back(self, conn: PatientConnection) -> None:
+        with self._lock:
+            if not conn.closed and len(self._idle) < _MAX_IDLE:
+                self._idle.append(conn)
+                return
+        conn.close()
 
     def _take(self) -> PatientConnection | None:
         with self._lock:
@@ -225,14 +233,17 @@ class AsyncPool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[PatientAsyncConnection]:
-        """Lend a connection in autocommit mode; a broken one is not taken back."""
+        """Lend a connection in autocommit mode; one that may be broken is not taken back."""
         shelf = self._own()
         async with shelf.free:
             conn = shelf.take() or await self._open()
             try:
                 yield conn
-            except BaseException:
-                discard(conn)
+            except BaseException as error:
+                if _is_unharmed(conn, error):
+                    shelf.idle.append(conn)
+                else:
+                    discard(conn)
                 raise
             if not conn.closed:
                 shelf.idle.append(conn)
@@ -317,6 +328,20 @@ def is_pooled(conn: PatientConnection) -> bool:
     worse, be another client's of the same name: so it has to be known before the first is used.
     """
     return answered_by(conn) != conn.info.backend_pid
+
+
+def _is_unharmed(conn: PatientConnection | PatientAsyncConnection, error: BaseException) -> bool:
+    """Whether an error says nothing against its connection: ours by SQLSTATE, or the caller's own.
+
+    Of any other it is not known: a server that has become read-only, say, is no longer the one to
+    talk to, and the next connection may lead to another.
+    """
+    found = error if isinstance(error, psycopg.Error) else error.__cause__
+    if isinstance(found, psycopg.Error) and found.sqlstate not in SQLSTATES:
+        return False
+    if conn.closed or not is_own(conn):
+        return False
+    return conn.info.transaction_status is TransactionStatus.IDLE
 
 
 async def whole(connect: Coroutine[Any, Any, C]) -> C:
