@@ -217,6 +217,14 @@ async def test_trigger_makes_a_run_besides_the_slots(planner: Planner, app: Wind
     assert await planner.fired("k") == [START, START + MINUTE]
 
 
+async def test_each_of_many_triggers_in_one_instant_makes_its_run(app: Windlass) -> None:
+    """The clock of a test stands still, and a slot has one run."""
+    await app.schedules.aput("report", key="k", interval="1m")
+    runs = [await app.schedules.atrigger("k") for _ in range(30)]
+    assert len({run.id for run in runs if run is not None}) == 30
+    assert len({run.slot for run in runs if run is not None}) == 30
+
+
 async def test_trigger_minds_the_policy_unless_told(app: Windlass) -> None:
     app.schedules.put("report", key="skip", interval="1h", overlap="skip")
     assert app.schedules.trigger("skip") is not None
