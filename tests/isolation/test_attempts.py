@@ -14,6 +14,7 @@ import pytest
 from tests.fixtures.apps import PATIENCE, reached, within, working
 from tests.isolation.conftest import Load
 from windlass import AttemptOutcome, Run, Status
+from windlass.engine.children import Children
 from windlass.engine.holdings import Holding
 
 Said = Callable[[], list[str]]
@@ -281,6 +282,36 @@ def grow(megabytes: int = 0) -> int:
         one, two = await pids(2)
         assert one == two
         assert await pids(2, megabytes=200) != [one, one]
+
+
+@one_store
+async def test_a_child_that_was_let_go_ends_by_itself_at_a_shutdown_too(
+    load: Load, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = load("""
+@app.resource
+def thing():
+    yield 1
+    while not (folder / "closing").exists():
+        time.sleep(0.005)
+    say("closed")
+
+@app.job(executor="process")
+def use(ctx: SyncContext) -> int:
+    return ctx.resources.thing
+""")
+    close = Children.close
+
+    async def tell_and_close(children: Children) -> None:
+        (tmp_path / "closing").touch()
+        await close(children)
+
+    monkeypatch.setattr(Children, "close", tell_and_close)
+    async with working(jobs.app, process_seats=1, recycle_runs=1):
+        run = await jobs.use.aenqueue()
+        await run.await_end(timeout=PATIENCE)
+    assert run.status is Status.SUCCEEDED
+    assert said() == ["closed"]
 
 
 async def test_a_fork_of_a_handler_ends_nothing_but_itself(load: Load, said: Said) -> None:

@@ -47,7 +47,7 @@ _LAST_WORDS = 0.2  # seconds for what a process that has ended may have said bef
 class Child:
     """A process that runs one attempt at a time."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", known: set[str]) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self._process = process
         self._loop = asyncio.get_running_loop()
         self._writer: asyncio.StreamWriter | None = None
@@ -59,10 +59,10 @@ class Child:
         self._attempt: Attempt | None = None  # the one it has now, or had last
         self._answer: Callable[[Ask], Awaitable[Answer]] | None = None
         self._code: int | None = None
-        self._dismissed = False
+        self.dismissed = False  # let go between attempts: it ends by itself
         self._reaping = threading.Lock()
         self._reaped = False  # its id may be another's
-        self.known = known  # the folders of job files that it has
+        self.known = set[str]()  # the folders of job files that it has
         self.runs = 0
         self.memory = 0
 
@@ -71,7 +71,11 @@ class Child:
         """Start a process; it imports what it needs with its first attempt."""
         ours, theirs = socket.socketpair()
         with theirs:
-            child = cls(_spawn(theirs.fileno()), set())
+            try:
+                child = cls(_spawn(theirs.fileno()))
+            except BaseException:
+                ours.close()
+                raise
         waiting = threading.Thread(target=child._wait, name="windlass-child-wait", daemon=True)
         try:
             waiting.start()
@@ -129,7 +133,7 @@ class Child:
 
     def dismiss(self) -> None:
         """Let it end by itself: it closes what it opened. Only between attempts."""
-        self._dismissed = True
+        self.dismissed = True
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -191,7 +195,7 @@ class Child:
         """In a thread: a socket that a grandchild has inherited stays open after the child."""
         ended_well = _await_end(self._process)
         with self._reaping:
-            if not ended_well or not self._dismissed:
+            if not ended_well or not self.dismissed:
                 _kill_group(self.pid)
             code = self._process.wait()
             self._reaped = True

@@ -89,11 +89,11 @@ class Children:
             return self._stopped(holding, error)
 
     async def close(self) -> None:
-        """End all of them: the idle ones by themselves, the others are killed."""
+        """End all of them: those without an attempt by themselves, the others are killed."""
         for child in self._all:
             if child in self._idle:
                 child.dismiss()
-            else:
+            elif not child.dismissed:
                 child.kill()
         self._idle.clear()
         if self._all:
