@@ -28,11 +28,12 @@ class Ballast:
     def __init__(self, database: Path, size: int) -> None:
         self._database = database
         self._path = database.with_name(database.name + "-ballast")
+        self._name = str(self._path)  # looked for at each enqueue: a path is slow to be asked
         self._size = size
 
     def lay(self) -> None:
         """Make it where it is not there; raises StoreFull where there is no room for it."""
-        if not self._size or self._path.exists():
+        if not self._size or os.path.exists(self._name):  # noqa: PTH110
             return
         prepare_file(self._database)  # nothing is laid beside a file that will be refused
         try:

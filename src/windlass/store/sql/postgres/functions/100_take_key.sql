@@ -1,3 +1,16 @@
+-- Whether there is a run of this id. A function of its own, with its plan pinned, so that those who
+-- enqueue without a key need not pay for that.
+create or replace function windlass.is_known(p_tenant text, p_id uuid) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+begin
+  return exists (select 1 from windlass.runs r where r.tenant = p_tenant and r.id = p_id);
+end
+$$;
+
 -- Who owns this dedupe key? Ours, if it was free or had expired; else the run that has it.
 -- The same key with other input is an error (WL003).
 create or replace function windlass.take_key(
