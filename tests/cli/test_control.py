@@ -133,9 +133,9 @@ def test_what_cannot_be_rescheduled(url: str, app: Windlass) -> None:
 def test_migrate_a_new_file(folder: Path) -> None:
     url = f"sqlite:///{folder}/new.db"
 
-    assert ok("migrate", "--url", url) == f"schema 0 → {LATEST}\n"
-    assert ok("migrate", "--url", url) == f"up to date ({LATEST})\n"
-    assert ok("migrate", "--check", "--url", url) == f"up to date ({LATEST})\n"
+    assert ok("migrate", "--url", url) == f"{url}: schema 0 → {LATEST}\n"
+    assert ok("migrate", "--url", url) == f"{url}: up to date ({LATEST})\n"
+    assert ok("migrate", "--check", "--url", url) == f"{url}: up to date ({LATEST})\n"
 
 
 def test_migrate_a_file_that_is_no_database(folder: Path) -> None:
@@ -160,7 +160,8 @@ def test_migrate_postgresql(bare: str) -> None:
             "run `windlass migrate`."
         )
 
-    assert ok("migrate", "--url", bare) == f"schema 0 → {LATEST}\n"
-    assert ok("migrate", "--url", bare) == f"up to date ({LATEST})\n"
-    assert ok("migrate", "--check", "--url", bare) == f"up to date ({LATEST})\n"
+    place = Windlass(bare).store.place
+    assert ok("migrate", "--url", bare) == f"{place}: schema 0 → {LATEST}\n"
+    assert ok("migrate", "--url", bare) == f"{place}: up to date ({LATEST})\n"
+    assert ok("migrate", "--check", "--url", bare) == f"{place}: up to date ({LATEST})\n"
     assert ok("runs", "--url", bare) == "There are no runs.\n"

@@ -24,4 +24,5 @@ def migrate(place: Place, check: bool) -> None:
         before, after = found, needed
     else:
         before, after = app.migrate()
-    click.echo(f"up to date ({after})" if before == after else f"schema {before} → {after}")
+    told = f"up to date ({after})" if before == after else f"schema {before} → {after}"
+    click.echo(f"{app.store.place}: {told}")

@@ -56,7 +56,7 @@ def place_options(command: Callable[..., R]) -> Callable[..., R]:
         "--url",
         metavar="URL",
         help="The store: sqlite:///file.db or postgresql://…; counts more than the application's "
-        "own.  [env: WINDLASS_URL]",
+        "own.  [env: WINDLASS_URL, where the application names none]",
     )
     @click.option(
         "--app",
