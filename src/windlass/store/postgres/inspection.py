@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-import msgspec
-
 from windlass.domain.inspection import Demand, Overdue, WorkerState
 from windlass.store.interface import Call
+from windlass.store.mending import read_row
 from windlass.store.postgres.operations import Row, Statement
 from windlass.store.queries import load_queries
 
@@ -33,6 +32,6 @@ class PostgresInspection:
 
     def _call(self, name: str, parameters: tuple[object, ...], kind: type[T]) -> Call[Sequence[T]]:
         def read(rows: Sequence[Row]) -> Sequence[T]:
-            return [msgspec.json.decode(row[0], type=kind) for row in rows]
+            return [read_row(row[0], kind) for row in rows]
 
         return Statement(name, self._sql[name], parameters, read)

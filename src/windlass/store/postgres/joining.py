@@ -21,6 +21,7 @@ import msgspec
 from windlass.domain.run import Enqueued, NewRun, RunRecord
 from windlass.errors import SchemaMismatch, WindlassError
 from windlass.sources import Clock
+from windlass.store.mending import read_row
 from windlass.store.postgres.callers import Caller, Row, Texts, awaited, blocking
 from windlass.store.postgres.enqueue import pack_batch, pack_one, unpack_batch
 from windlass.store.postgres.ids import check_new
@@ -159,4 +160,4 @@ def _text(value: object) -> str | None:
 
 
 def _records(rows: Sequence[Row]) -> Sequence[RunRecord]:
-    return [msgspec.json.decode(row[0], type=RunRecord) for row in rows]
+    return [read_row(row[0], RunRecord) for row in rows]
