@@ -350,3 +350,14 @@ async def test_canceled_again_commits_nothing_that_was_to_be_undone(app: Windlas
     async with app.transaction() as tx:
         assert await tx.execute("select to_regclass('orders')") == [(None,)]
     await app.aclose()
+
+
+def test_key_of_a_run_whose_row_is_odd_is_answered_by_that_run(
+    app: Windlass, pg_database: str
+) -> None:
+    """A release before, or SQL by hand, may have stored what does not decode."""
+    run = app.jobs["send"].using(key="k").enqueue(n=1)
+    with psycopg.connect(pg_database, autocommit=True) as connection:
+        connection.execute("update windlass.runs set options = '[]'")
+    with app.transaction() as tx:
+        assert app.jobs["send"].using(key="k", connection=tx).enqueue(n=1).id == run.id
