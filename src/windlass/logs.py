@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, TextIO
 
 LOGGER: Final = "windlass"
 
+TRACEBACK: Final = "traceback"  # of an error as it was recorded: text, shown as an exception's is
 FIELDS: Final = ("worker", "run", "job", "tenant", "attempt", "trace", "duration_ms")
 """The members of an event that come from `extra`, in the order in which they are written."""
 
@@ -196,7 +197,7 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 def _others(given: dict[str, object]) -> Iterator[tuple[str, object]]:
     for name, value in given.items():
-        if name not in STANDARD and name not in FIELDS:
+        if name not in STANDARD and name not in FIELDS and name != TRACEBACK:
             yield str(name), plain(value)
 
 
@@ -215,6 +216,8 @@ def _exception(formatter: logging.Formatter, record: logging.LogRecord) -> str:
         parts.append(formatter.formatException(record.exc_info))
     elif record.exc_text:  # of another process, which had the exception
         parts.append(record.exc_text)
+    elif isinstance(recorded := record.__dict__.get(TRACEBACK), str):
+        parts.append(recorded.rstrip("\n"))
     if record.stack_info:
         parts.append(formatter.formatStack(record.stack_info))
     return "\n".join(parts)

@@ -94,6 +94,8 @@ async def test_one_line_per_end_with_its_level(app: Windlass, lines: Lines) -> N
     assert (snooze["level"], snooze["message"], snooze["attempt"]) == ("INFO", "run snoozed", 2)
     assert (fatal["level"], fatal["message"], fatal["attempt"]) == ("ERROR", "run failed", 3)
     assert fatal["error"] == "windlass.domain.policy.Fatal: for good"
+    assert 'raise Fatal("for good")' in fatal["exception"]
+    assert "exception" not in retry
 
 
 async def test_worker_tells_of_its_own_life(app: Windlass, lines: Lines) -> None:

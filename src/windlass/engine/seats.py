@@ -29,7 +29,7 @@ from windlass.engine.deadlines import Deadlines
 from windlass.engine.holdings import Holding, Holdings, Stop
 from windlass.engine.lanes import Lane
 from windlass.engine.threads import Threads
-from windlass.logs import SteadyLog, steady_log
+from windlass.logs import TRACEBACK, SteadyLog, steady_log
 
 log = steady_log(__name__)
 
@@ -344,6 +344,8 @@ class Seats:
         extra: dict[str, object] = {"duration_ms": round(took * 1000, 1)}
         if finish.error is not None:
             extra["error"] = f"{finish.error.type}: {finish.error.message}"
+            if finish.failure is not None:  # for good: whoever reads this looks for the reason
+                extra[TRACEBACK] = finish.error.traceback
         if finish.delay is not None:
             extra["delay"] = round(finish.delay, 3)
         bound = SteadyLog(run_log(holding.claimed, self._runner.worker))
