@@ -23,7 +23,7 @@ from windlass import Worker
 from windlass.domain.origin import Origin
 from windlass.domain.run import Claimed
 from windlass.engine.child import _spawn
-from windlass.engine.wire import Attempt, Setup, frame
+from windlass.engine.wire import Assignment, Setup, frame
 from windlass.isolation.channel import Channel
 from windlass.isolation.locate import origin_of
 from windlass.isolation.program import Program
@@ -57,18 +57,18 @@ class Staged(Program):
         monkeypatch.setattr(os, "_exit", lambda code: self.exits.put(code))
         monkeypatch.setattr(os, "getpgrp", lambda: -1)  # the group of the tests is not its own
         self.exits: SimpleQueue[int] = SimpleQueue()
-        self.began: SimpleQueue[Attempt] = SimpleQueue()
+        self.began: SimpleQueue[Assignment] = SimpleQueue()
         self.ends: SimpleQueue[Any] = SimpleQueue()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
-    def _end(self, attempt: Attempt) -> Any:
+    def _end(self, attempt: Assignment) -> Any:
         self.began.put(attempt)
         return self.ends.get(timeout=PATIENCE)
 
 
-def attempt() -> Attempt:
-    return Attempt(claimed=cast("Claimed", None), origin=Origin(job="job", first=()), worker="w")
+def attempt() -> Assignment:
+    return Assignment(claimed=cast("Claimed", None), origin=Origin(job="job", first=()), worker="w")
 
 
 def test_a_child_ends_with_its_worker_though_it_got_the_next_attempt_early(
@@ -132,7 +132,7 @@ def work() -> None:
         tenant="default", id="run", job="work", queue="default", token=1,
         attempt=1, failures=0, crash_count=0, input=msgspec.Raw(b"{}"),
     )  # fmt: skip
-    order = Attempt(claimed=claimed, origin=origin_of(jobs.app, jobs.work.spec), worker="w")
+    order = Assignment(claimed=claimed, origin=origin_of(jobs.app, jobs.work.spec), worker="w")
     setup = Setup(path=sys.path, url=jobs.app.settings.url, level=0, result_limit=1000)
     with ours:
         ours.sendall(frame(setup) + frame(order))

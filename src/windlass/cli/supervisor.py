@@ -49,7 +49,7 @@ _LONGEST_PAUSE = 30.0
 
 
 @dataclass(slots=True, eq=False)
-class Slot:
+class Post:
     """The place of one worker process."""
 
     number: int
@@ -70,15 +70,15 @@ class Supervisor:
         self._command = list(command)
         self._finite = finite
         self._sources = sources
-        self._slots = [Slot(number) for number in range(1, count + 1)]
-        self._ends: SimpleQueue[tuple[Slot, int] | None] = SimpleQueue()
+        self._posts = [Post(number) for number in range(1, count + 1)]
+        self._ends: SimpleQueue[tuple[Post, int] | None] = SimpleQueue()
         self._stopping = False
         self._proven = False  # whether any process has started well
         self._code = 0
 
     def run(self) -> int:
         """Work until stopped, or until every process is done; returns the exit code."""
-        log.info("supervisor started", extra={"pid": os.getpid(), "processes": len(self._slots)})
+        log.info("supervisor started", extra={"pid": os.getpid(), "processes": len(self._posts)})
         while True:
             self._start_due()
             if self._idle:
@@ -93,7 +93,7 @@ class Supervisor:
 
     @property
     def _idle(self) -> bool:
-        return all(slot.process is None and slot.due is None for slot in self._slots)
+        return all(post.process is None and post.due is None for post in self._posts)
 
     def stop(self) -> None:
         """Pass the request on; start nothing any more. Safe in a signal handler."""
@@ -108,72 +108,72 @@ class Supervisor:
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        for slot in self._slots:
-            slot.due = None
-            if slot.process is not None:
-                slot.process.send_signal(number)
+        for post in self._posts:
+            post.due = None
+            if post.process is not None:
+                post.process.send_signal(number)
 
     def _pause(self) -> float | None:
-        due = [slot.due for slot in self._slots if slot.due is not None]
+        due = [post.due for post in self._posts if post.due is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _start_due(self) -> None:
-        for slot in self._slots:
-            if slot.due is not None and slot.due <= time.monotonic():
-                self._start(slot)
+        for post in self._posts:
+            if post.due is not None and post.due <= time.monotonic():
+                self._start(post)
 
-    def _start(self, slot: Slot) -> None:
-        slot.due, slot.started = None, time.monotonic()
+    def _start(self, post: Post) -> None:
+        post.due, post.started = None, time.monotonic()
         try:
-            process = self._open(slot)
+            process = self._open(post)
         except (OSError, RuntimeError) as error:  # RuntimeError: there is no thread to be had
-            self._not_started(slot, error)
+            self._not_started(post, error)
             return
-        extra = {"number": slot.number, "pid": process.pid}
+        extra = {"number": post.number, "pid": process.pid}
         log.info("worker process started", extra=extra)
 
-    def _open(self, slot: Slot) -> "subprocess.Popen[bytes]":
-        slot.lifeline, theirs = socket.socketpair()
+    def _open(self, post: Post) -> "subprocess.Popen[bytes]":
+        post.lifeline, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(self._command, stdin=theirs.fileno(), process_group=0)
-        slot.process = process
+        post.process = process
         if self._stopping:  # a signal came while it was started, and did not see it
             process.terminate()
-        threading.Thread(target=self._wait, args=(slot, process), daemon=True).start()
+        threading.Thread(target=self._wait, args=(post, process), daemon=True).start()
         return process
 
-    def _not_started(self, slot: Slot, error: Exception) -> None:
-        process, slot.process = slot.process, None
+    def _not_started(self, post: Post, error: Exception) -> None:
+        process, post.process = post.process, None
         if process is not None:  # nobody would hear of its end
             process.kill()
             process.wait()
-        if slot.lifeline is not None:
-            slot.lifeline.close()
-            slot.lifeline = None
+        if post.lifeline is not None:
+            post.lifeline.close()
+            post.lifeline = None
         if self._stopping:
             return
-        if not self._proven and all(each.process is None for each in self._slots):
+        if not self._proven and all(each.process is None for each in self._posts):
             raise error  # it may well be the command
-        extra = {"number": slot.number, "error": str(error)}
-        self._start_again(slot, 0.0, "worker process not started, trying again", extra)
+        extra = {"number": post.number, "error": str(error)}
+        self._start_again(post, 0.0, "worker process not started, trying again", extra)
 
-    def _wait(self, slot: Slot, process: "subprocess.Popen[bytes]") -> None:
-        self._ends.put((slot, process.wait()))
+    def _wait(self, post: Post, process: "subprocess.Popen[bytes]") -> None:
+        self._ends.put((post, process.wait()))
 
-    def _ended(self, slot: Slot, code: int) -> None:
-        assert slot.process is not None
-        assert slot.lifeline is not None
-        lines = [each.lifeline for each in self._slots if each.lifeline is not None]
+    def _ended(self, post: Post, code: int) -> None:
+        assert post.process is not None
+        assert post.lifeline is not None
+        lines = [each.lifeline for each in self._posts if each.lifeline is not None]
         self._proven = any(map(_has_started, lines)) or self._proven
-        slot.lifeline.close()
-        slot.lifeline = None
-        lived = time.monotonic() - slot.started
-        extra = {"number": slot.number, "pid": slot.process.pid, "ended": how_it_ended(code)}
-        slot.process = None
+        post.lifeline.close()
+        post.lifeline = None
+        lived = time.monotonic() - post.started
+        extra = {"number": post.number, "pid": post.process.pid, "ended": how_it_ended(code)}
+        post.process = None
         if self._stopping or (code == 0 and self._finite):
             self._done(code, extra)
         elif code in (0, RECYCLED):  # worn out, or told by somebody else
-            slot.deaths, slot.due = 0, time.monotonic()
+            post.deaths, post.due = 0, time.monotonic()
             log.info("worker process ended, starting another", extra=extra)
         elif code in (USAGE, STORE, OUTGROWN) and not self._proven:
             log.error("worker process cannot start, giving up", extra=extra)
@@ -183,18 +183,18 @@ class Supervisor:
             log.error("worker process is outgrown by the schema, not replaced", extra=extra)
             self._code = STORE if self._idle else self._code
         else:
-            self._start_again(slot, lived, "worker process died, starting another", extra)
+            self._start_again(post, lived, "worker process died, starting another", extra)
 
     def _done(self, code: int, extra: dict[str, object]) -> None:
         log.info("worker process ended", extra=extra)
         if code not in (0, RECYCLED) and self._code == 0:
             self._code = _told(code)
 
-    def _start_again(self, slot: Slot, lived: float, what: str, extra: dict[str, object]) -> None:
-        slot.deaths = 1 if lived >= _HEALTHY else slot.deaths + 1
-        pause = min(_FIRST_PAUSE * 2 ** min(slot.deaths - 1, 10), _LONGEST_PAUSE)
+    def _start_again(self, post: Post, lived: float, what: str, extra: dict[str, object]) -> None:
+        post.deaths = 1 if lived >= _HEALTHY else post.deaths + 1
+        pause = min(_FIRST_PAUSE * 2 ** min(post.deaths - 1, 10), _LONGEST_PAUSE)
         pause *= 0.5 + self._sources.jitter() / 2
-        slot.due = time.monotonic() + pause
+        post.due = time.monotonic() + pause
         log.warning(what, extra={**extra, "in": round(pause, 2)})
 
 

@@ -23,7 +23,7 @@ from windlass.engine.wire import (
     HEADER,
     Answer,
     Ask,
-    Attempt,
+    Assignment,
     Began,
     Done,
     Lacking,
@@ -56,7 +56,7 @@ class Child:
         self._ended = asyncio.Event()
         self._result: asyncio.Future[Done | Lacking] | None = None
         self._began: Callable[[], None] = lambda: None
-        self._attempt: Attempt | None = None  # the one it has now, or had last
+        self._attempt: Assignment | None = None  # the one it has now, or had last
         self._answer: Callable[[Ask], Awaitable[Answer]] | None = None
         self._code: int | None = None
         self.dismissed = False  # let go between attempts: it ends by itself
@@ -105,7 +105,7 @@ class Child:
 
     def attempt(
         self,
-        attempt: Attempt,
+        attempt: Assignment,
         *,
         began: Callable[[], None],
         answer: Callable[[Ask], Awaitable[Answer]],

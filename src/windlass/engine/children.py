@@ -31,7 +31,7 @@ from windlass.engine.child import Child
 from windlass.engine.holdings import Holding, Stop
 from windlass.engine.memory import MEGABYTE
 from windlass.engine.options import WorkerOptions
-from windlass.engine.wire import Answer, Ask, Attempt, Done, Lacking, Setup, Tell
+from windlass.engine.wire import Answer, Ask, Assignment, Done, Lacking, Setup, Tell
 from windlass.errors import ProcessDied, UsageError, WindlassError
 from windlass.logs import steady_log
 from windlass.store.interface import Store
@@ -176,7 +176,7 @@ class Children:
             self._origins[spec.name] = (spec, origin)
         return origin
 
-    def _order(self, child: Child, holding: Holding, origin: Origin) -> Attempt:
+    def _order(self, child: Child, holding: Holding, origin: Origin) -> Assignment:
         folder = origin.folder
         if folder is not None:
             if folder.digest in child.known:
@@ -184,7 +184,7 @@ class Children:
                     origin, folder=msgspec.structs.replace(folder, files=())
                 )
             child.known.add(folder.digest)
-        return Attempt(claimed=holding.claimed, origin=origin, worker=self._runner.worker)
+        return Assignment(claimed=holding.claimed, origin=origin, worker=self._runner.worker)
 
     def _waiting(self) -> Child | None:
         """An idle child; one that has died meanwhile died of nobody's run."""

@@ -1,7 +1,7 @@
 """What a worker and its child processes say to each other, over a socket of their own.
 
-A message is its length, four bytes, and JSON. The worker sends `Setup` once, then one `Attempt` at
-a time; while that runs it may `Tell` how the run stands. The child answers with log `Line`s,
+A message is its length, four bytes, and JSON. The worker sends `Setup` once, then one `Assignment`
+at a time; while that runs it may `Tell` how the run stands. The child answers with log `Line`s,
 `Began` when the handler is about to be called, `Ask`s (each waits for its `Answer`), and ends the
 attempt by `Done` or `Lacking`. The child has no lease: all that it says is worth as much as the
 token of the attempt it was given.
@@ -30,8 +30,8 @@ class Setup(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     result_limit: int
 
 
-class Attempt(msgspec.Struct, tag=True, frozen=True, kw_only=True):
-    """Run this."""
+class Assignment(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """An attempt that is to be run."""
 
     claimed: Claimed
     origin: Origin
@@ -89,7 +89,7 @@ class Ask(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     message: str | None = None
     artifact: str = ""
 
-    def is_of(self, attempt: Attempt) -> bool:
+    def is_of(self, attempt: Assignment) -> bool:
         """Whether it is this attempt that asks."""
         return (self.run, self.token) == (attempt.claimed.id, attempt.claimed.token)
 
@@ -127,7 +127,7 @@ class Lacking(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     error: ErrorInfo
 
 
-ToChild = Setup | Attempt | Tell | Answer
+ToChild = Setup | Assignment | Tell | Answer
 ToWorker = Line | Began | Ask | Done | Lacking
 
 read_in_child = msgspec.json.Decoder(ToChild).decode

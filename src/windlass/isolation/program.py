@@ -24,7 +24,7 @@ from windlass.domain.run import Finish
 from windlass.engine.attempt import Runner, prepared
 from windlass.engine.holdings import Holding
 from windlass.engine.memory import resident
-from windlass.engine.wire import Answer, Attempt, Began, Done, Lacking, Setup, Tell
+from windlass.engine.wire import Answer, Assignment, Began, Done, Lacking, Setup, Tell
 from windlass.isolation.channel import Channel, LogLines, Questions, WorkersStore
 from windlass.isolation.locate import Finder, move, url_of
 from windlass.resources import OpenResources, belong, close_all
@@ -59,7 +59,7 @@ class Program:
         self._questions = Questions(channel)
         self._finder = Finder()
         self._sources = Sources.system()
-        self._attempts: SimpleQueue[Attempt | None] = SimpleQueue()
+        self._attempts: SimpleQueue[Assignment | None] = SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._resources: dict[int, OpenResources] = {}
         self._holding: Holding | None = None
@@ -81,7 +81,7 @@ class Program:
     def _listen(self) -> None:
         while True:
             match self._channel.receive():
-                case Attempt() as attempt:
+                case Assignment() as attempt:
                     self._given += 1
                     self._attempts.put(attempt)
                 case Tell() as tell:
@@ -103,7 +103,7 @@ class Program:
             holding.stop, holding.reason = tell.stop, tell.reason
             self._loop.call_soon_threadsafe(self._stop_task)
 
-    def _end(self, attempt: Attempt) -> Done | Lacking:
+    def _end(self, attempt: Assignment) -> Done | Lacking:
         found = prepared(lambda: self._finder.find(attempt.origin))
         if isinstance(found, ErrorInfo):
             return Lacking(error=found)
