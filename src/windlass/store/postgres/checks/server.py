@@ -54,5 +54,6 @@ def _functions(ask: Asking) -> Iterator[Finding]:
 
 
 def _ours() -> Iterator[tuple[str, str]]:
+    """Names and bodies, but for those whose body the server keeps as it understood it."""
     for _, text in read_folder("postgres", "functions"):
         yield from _FUNCTION.findall(text)
