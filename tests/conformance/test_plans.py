@@ -335,7 +335,8 @@ def test_postgres_reads_no_large_table_through(session: Session, analysed: bool)
 READS_ALL = frozenset({"backlog", "unpublished", "overdue"})
 SMALL = frozenset({"workers", "jobs", "sqlite_schema", "schema_version", "schedule_gone"})
 # Names of lists and of what was found so far, within the statements.
-LISTS = frozenset({"json_each", "i", "found", "holder", "h", "w", "owner", "first", "oldest"})
+LISTS = frozenset({"json_each", "i", "found", "holder", "h", "w", "owner", "first", "oldest",
+                   "latest"})  # fmt: skip
 # A page; a few rows; what operators ask for.
 SORTS = frozenset(
     {"get_runs", "list_workers", "dead_workers", "oldest_held", "queue_demand", "overdue"}

@@ -145,6 +145,18 @@ def test_a_run_that_waits_again_tells_of_its_last_attempt(drive: Driver) -> None
     assert (record.started_at, record.worker) == (started, "worker-1")
 
 
+def test_a_run_is_read_with_its_latest_hundred_attempts(steer: Driver) -> None:
+    """One that snoozes every minute has ten thousand after a week."""
+    run = steer.add()
+    for _ in range(103):
+        steer.finish(steer.take(run), Outcome.RELEASED)
+
+    record = steer.get(run)
+
+    assert record.attempt == 103
+    assert [attempt.attempt for attempt in record.attempts] == list(range(4, 104))
+
+
 # -- list ------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 """What is told of an error, and by which code the command ends.
 
     0  done                                       3  not found
-    1  the run failed, or nothing matched         4  not possible in this state
+    1  no: it failed, was refused, found nothing  4  not possible in this state
     2  wrong usage                                5  the store cannot be used
     6  the checkup found errors
   130  interrupted                              141  the reader of the output has gone

@@ -170,7 +170,7 @@ class RunView:
 
     @property
     def attempts(self) -> Sequence[Attempt]:
-        """The attempts that have ended, oldest first."""
+        """The attempts that have ended, oldest first: the latest hundred; `attempt` counts all."""
         return self._record.attempts
 
     @property

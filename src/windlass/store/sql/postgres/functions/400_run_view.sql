@@ -1,5 +1,6 @@
--- One run as a user sees it: its record, its position, its attempts, in one row. Meant for
--- reading by (tenant, id); a listing finds its ids elsewhere first and never filters this.
+-- One run as a user sees it: its record, its position, its latest hundred attempts, in one row. A
+-- run that snoozes every minute has ten thousand after a week. Meant for reading by (tenant, id); a
+-- listing finds its ids elsewhere first and never filters this.
 create or replace view windlass.run_view with (security_invoker = true) as
 select r.tenant, r.id, r.job, r.queue,
        coalesce(r.status,
@@ -40,5 +41,6 @@ select r.tenant, r.id, r.job, r.queue,
              order by x.attempt) as attempts,
            (array_agg(x.worker order by x.attempt desc))[1] as worker,
            (array_agg(x.started_at order by x.attempt desc))[1] as started_at
-      from windlass.attempts x
-     where x.tenant = r.tenant and x.run = r.id) a on true;
+      from (select * from windlass.attempts y
+             where y.tenant = r.tenant and y.run = r.id
+             order by y.attempt desc limit 100) x) a on true;

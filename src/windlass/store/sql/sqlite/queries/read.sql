@@ -2,7 +2,8 @@
 -- that: they walk one table backwards by id, and then read the records of the page.
 
 -- name: get_runs
--- Records by id, newest first; also of one run, with its attempts, in one statement.
+-- Records by id, newest first; also of one run, in one statement, with its latest hundred attempts,
+-- the last one first: a run that snoozes every minute has ten thousand after a week.
 select r.tenant, r.id, r.job, r.queue,
        case when r.status is not null then r.status
             when l.id is not null then 'running'
@@ -20,9 +21,11 @@ select r.tenant, r.id, r.job, r.queue,
        l.intent, coalesce(r.reason, l.reason), t.why, t.due_at, r.expires_at,
        l.started_at, r.started_at, r.finished_at, r.stale_at, f.discarded_at, l.worker,
        p.fraction, p.message, r.schedule, r.slot,
-       (select json_group_array(json_array(a.attempt, a.token, a.worker, a.outcome,
-                                           a.started_at, a.finished_at, a.error, a.version))
-          from attempts a where a.tenant = r.tenant and a.run = r.id)
+       (select json_group_array(json_array(latest.attempt, latest.token, latest.worker,
+                                           latest.outcome, latest.started_at, latest.finished_at,
+                                           latest.error, latest.version))
+          from (select * from attempts a where a.tenant = r.tenant and a.run = r.id
+                 order by a.attempt desc limit 100) latest)
   from json_each(:ids) i
  cross join runs r on r.tenant = :tenant and r.id = unhex(i.value)
   left join leases l on l.tenant = r.tenant and l.id = r.id
