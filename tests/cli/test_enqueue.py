@@ -31,9 +31,10 @@ def test_the_id_alone_is_printed(known: str) -> None:
     assert (found["job"], found["status"], found["input"]) == ("greet", "queued", {"name": "Ada"})
 
 
-def test_arguments_one_by_one_are_json_or_text(known: str) -> None:
+@pytest.mark.parametrize("how", [[], ["--arg"]])
+def test_arguments_one_by_one_are_json_or_text(known: str, how: list[str]) -> None:
     for given, read in {"Ada": "Ada", "a=b": "a=b", '"7"': "7", "": ""}.items():
-        printed = ok("enqueue", "greet", "--arg", f"name={given}", "--url", known)
+        printed = ok("enqueue", "greet", *how, f"name={given}", "--url", known)
         assert shown(known, printed)["input"] == {"name": read}
 
 
@@ -176,6 +177,8 @@ def test_a_store_without_jobs(url: str) -> None:
         (["[" * 100_000], "The arguments are nested too deeply."),
         (["--arg", "name"], "Invalid value for '--arg': 'name' is not NAME=VALUE."),
         (["--arg", "nome=x"], "Job 'greet' has no argument 'nome'"),
+        (["nome=x"], "Job 'greet' has no argument 'nome'"),
+        (['{"name":', '"Ada"}'], "'\"Ada\"}' is neither NAME=VALUE nor a part of the JSON object"),
         (["--arg", "name=7"], "Job 'greet' "),
         (["--delay", "5x"], "Invalid value for '--delay': '5x' is not a duration: "),
         (["--delay", "-5s"], "Invalid value for '--delay': '-5s' is not a duration: "),

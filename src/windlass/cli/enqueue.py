@@ -1,12 +1,10 @@
 """`windlass enqueue`: makes a run of a job."""
 
-import json
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from windlass.cli.arguments import job_arguments
 from windlass.cli.options import (
     Place,
     duration,
@@ -24,14 +22,7 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("job")
-@click.argument("text", metavar="[JSON]", required=False)
-@click.option(
-    "--arg",
-    "arguments",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="One argument; the value is JSON, else text. May be repeated.",
-)
+@job_arguments
 @click.option(
     "--delay", metavar="DURATION", callback=duration, help="Start no sooner than in so long."
 )
@@ -65,8 +56,7 @@ if TYPE_CHECKING:
 def enqueue(
     place: Place,
     job: str,
-    text: str | None,
-    arguments: tuple[str, ...],
+    input_: dict[str, Any] | None,
     wait: bool,
     timeout_wait: float | None,
     as_json: bool,
@@ -74,21 +64,21 @@ def enqueue(
 ) -> None:
     """Make a run of JOB and print its id.
 
-    The arguments are a JSON object (`-` reads it from standard input), or --arg, or both. Without
-    --app the job must be known to the store, as those of every worker that has started are.
+    The arguments are a JSON object (`-` reads it from standard input), or NAME=VALUE for each, or
+    both. Without --app the job must be known to the store, as those of every worker that has
+    started are.
 
     \b
     windlass enqueue send_welcome '{"user_id": 7}'
-    windlass enqueue resize --arg path=/tmp/a.png --arg width=200 --wait
+    windlass enqueue resize path=/tmp/a.png width=200 --wait
     """
     from windlass.cli.output import to_json
 
     if timeout_wait is not None and not wait:
         raise click.UsageError("--timeout-wait goes with --wait.")
     given = {name: value for name, value in options.items() if value not in (None, ())}
-    input_ = {**read_object(text), **read_arguments(arguments)}
     app = place.store(existing=False)
-    run = _enqueue(app, job, input_ or None, given)
+    run = _enqueue(app, job, input_, given)
     if wait:
         _wait(run, timeout_wait, as_json=as_json)
     else:
@@ -141,40 +131,3 @@ def _wait(run: "Run", timeout: float | None, *, as_json: bool) -> None:
         click.echo(to_json(run.result))
     if run.status != "succeeded":
         raise RunFailed(run.id, run.status.value, run.failure, run.error, run.reason)
-
-
-def read_object(text: str | None) -> dict[str, Any]:
-    """Read arguments as a JSON object; "-" is standard input."""
-    if text is None:
-        return {}
-    if text == "-":
-        text = sys.stdin.read()
-    try:
-        value = json.loads(text, parse_constant=_refuse)
-    except ValueError as error:
-        raise click.UsageError(f"The arguments are not JSON: {error}.") from None
-    except RecursionError:
-        raise click.UsageError("The arguments are nested too deeply.") from None
-    if not isinstance(value, dict):
-        raise click.UsageError(
-            "The arguments must be a JSON object, by name, such as '{\"user_id\": 7}'."
-        )
-    return value
-
-
-def read_arguments(pairs: Sequence[str]) -> dict[str, Any]:
-    """Read arguments as NAME=VALUE, where the value is JSON or else text."""
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="'--arg'")
-        try:
-            found[name] = json.loads(value, parse_constant=_refuse)
-        except (ValueError, RecursionError):
-            found[name] = value
-    return found
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from windlass.cli.arguments import job_arguments
 from windlass.cli.options import Place, json_option, place_options
 
 if TYPE_CHECKING:
@@ -24,13 +25,6 @@ _TERMS = (
     click.option("--catch-up", metavar="POLICY", help="skip, latest, all or all(max=24)."),
     click.option("--overlap", metavar="POLICY", help="allow, skip, queue or cancel_running."),
 )
-_ARGUMENT = click.option(
-    "--arg",
-    "arguments",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="One argument; the value is JSON, else text. May be repeated.",
-)
 
 
 def term_options(command: F) -> F:
@@ -42,18 +36,16 @@ def term_options(command: F) -> F:
 
 @click.command
 @click.argument("job")
-@click.argument("text", metavar="[JSON]", required=False)
+@job_arguments
 @click.option("--key", metavar="TEXT", help="Your own name for it; known ones are changed.")
 @term_options
-@_ARGUMENT
 @json_option
 @place_options
 def put(
     place: Place,
     job: str,
-    text: str | None,
+    input_: dict[str, Any] | None,
     key: str | None,
-    arguments: tuple[str, ...],
     as_json: bool,
     **terms: Any,
 ) -> None:
@@ -62,30 +54,27 @@ def put(
     \b
     windlass schedules put send_digest '{"user": 7}' --key digest:7 --cron '0 8 * * MON'
     """
-    from windlass.cli.enqueue import explain_unknown, read_arguments, read_object
+    from windlass.cli.enqueue import explain_unknown
     from windlass.errors import UnknownJob
 
     app = place.store(existing=False)
-    input_ = {**read_object(text), **read_arguments(arguments)}
     given: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
     try:
-        _tell(app.schedules.put(job, key=key, input=input_ or None, **given), as_json)
+        _tell(app.schedules.put(job, key=key, input=input_, **given), as_json)
     except UnknownJob as error:
         explain_unknown(app, error)
 
 
 @click.command
 @click.argument("schedule")
-@click.argument("text", metavar="[JSON]", required=False)
+@job_arguments
 @term_options
-@_ARGUMENT
 @json_option
 @place_options
 def change(
     place: Place,
     schedule: str,
-    text: str | None,
-    arguments: tuple[str, ...],
+    input_: dict[str, Any] | None,
     as_json: bool,
     **terms: Any,
 ) -> None:
@@ -93,15 +82,11 @@ def change(
 
     One that is declared in code is put back to what the code says when a worker starts.
     """
-    from windlass.cli.enqueue import read_arguments, read_object
-
     given: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
-    input_ = {**read_object(text), **read_arguments(arguments)}
-    if not given and not input_ and text is None:
+    if not given and input_ is None:
         raise click.UsageError("Say what to change.")
     app = place.store()
-    new = None if text is None and not arguments else input_
-    _tell(app.schedules.change(schedule, input=new, **given), as_json)
+    _tell(app.schedules.change(schedule, input=input_, **given), as_json)
 
 
 @click.command
