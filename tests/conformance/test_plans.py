@@ -136,8 +136,9 @@ class Plan:
 class Session:
     """One session of a client that was there before the rows were."""
 
-    def __init__(self, conn: psycopg.Connection[Any]) -> None:
+    def __init__(self, conn: psycopg.Connection[Any], url: str) -> None:
         self._conn = conn
+        self._url = url
         self._plans: list[Mapping[str, Any]] = []
         conn.execute(SESSION)
         conn.add_notice_handler(self._note)
@@ -148,7 +149,7 @@ class Session:
         """Run a call as the store does, and tell what it did."""
         assert isinstance(call, Statement)
         self._plans.clear()
-        self._conn.execute(call.sql, call.parameters, prepare=True).fetchall()
+        self._conn.execute(call.sql, call.parameters, prepare=call.keeps_its_plan).fetchall()
         plan = Plan()
         for found in self._plans:
             plan.add(found["Plan"])
@@ -167,8 +168,9 @@ class Session:
     def fill(self, part: int) -> None:
         """Make so many rows of everything; without a temporary table, for the schema of the first
         one makes all sessions plan anew."""
-        with self._conn.cursor() as cursor:
-            cursor.execute(FILL.replace(":part", str(part)).encode())
+        # By somebody else: a session forgets what it has prepared when it drops something.
+        with psycopg.connect(self._url, autocommit=True) as other:
+            other.execute(FILL.replace(":part", str(part)).encode())
 
     def analyse(self) -> None:
         """Let the server learn how many rows there are."""
@@ -232,6 +234,7 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "dispatch": (_sweep(ops, dispatch=True), "timers_by_due", 400),
         "expire": (_sweep(ops, expire=True), "timers_by_expiry", 400),
         "get": (ops.get_run(one), "runs_pkey", 50),
+        "has ended": (ops.has_ended(one), "runs_pkey", 5),
         "events": (ops.list_events(one, 0, 50), "events_pkey", 50),
         "progress": (ops.progress(Held("default", one.id, 1), 0.5, None), "leases_pkey", 50),
         "cancel what runs": (ops.cancel(one, None), "leases_pkey", 50),
@@ -299,7 +302,7 @@ def session(request: pytest.FixtureRequest, pg_database: str) -> Iterator[Sessio
     it believes what it sees.
     """
     with psycopg.connect(pg_database, autocommit=True) as conn:
-        found = Session(conn)
+        found = Session(conn, pg_database)
         conn.execute("select windlass.register('w1', 3600), windlass.register('w2', 3600)")
         if request.param == "one row":
             found.fill(1)

@@ -1,7 +1,9 @@
 """Each operation as one statement: a call of a function, and how its rows are read."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -68,6 +70,22 @@ class Statement(Call[T]):
         self.sql = sql
         self.parameters = parameters
         self.read = read
+
+    @property
+    def keeps_its_plan(self) -> bool:
+        """Whether it may be prepared: it reads no table but by functions, whose plans are pinned.
+
+        A plan that was made for a few rows, and kept, would read through the million that follow.
+        """
+        return not _reads_tables(self.sql)
+
+
+@cache
+def _reads_tables(sql: str) -> bool:
+    return _TABLE.search(sql) is not None
+
+
+_TABLE = re.compile(r"\b(?:from|join) windlass\.\w+\b(?!\()")
 
 
 class PostgresArtifacts:

@@ -238,7 +238,7 @@ class PostgresStore:
         return Patience(call, self._sources, self._patience, longest, self._expected)
 
     def _execute(self, conn: PatientConnection, call: Statement[T]) -> T:
-        prepare = True if conn.prepares else None
+        prepare = conn.prepares and call.keeps_its_plan
         if self._fake is None:
             return call.read(conn.execute(call.sql, call.parameters, prepare=prepare).fetchall())
         with conn.transaction():
@@ -246,7 +246,7 @@ class PostgresStore:
             return call.read(conn.execute(call.sql, call.parameters).fetchall())
 
     async def _aexecute(self, conn: PatientAsyncConnection, call: Statement[T]) -> T:
-        prepare = True if conn.prepares else None
+        prepare = conn.prepares and call.keeps_its_plan
         if self._fake is None:
             cursor = await conn.execute(call.sql, call.parameters, prepare=prepare)
             return call.read(await cursor.fetchall())
