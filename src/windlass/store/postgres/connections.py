@@ -331,15 +331,14 @@ def is_pooled(conn: PatientConnection) -> bool:
 
 
 def _is_unharmed(conn: PatientConnection | PatientAsyncConnection, error: BaseException) -> bool:
-    """Whether an error says nothing against its connection: ours by SQLSTATE, or the caller's own.
+    """Whether an error says nothing against its connection: one of ours, by its SQLSTATE.
 
-    Of any other it is not known: a server that has become read-only, say, is no longer the one to
-    talk to, and the next connection may lead to another.
+    Of any other that is not known. A server that has become read-only, say, is no longer the one to
+    talk to, and the next connection may lead to another. What a caller's transaction raises may
+    leave more behind than a rollback undoes: a lock of the session's, say.
     """
-    found = error if isinstance(error, psycopg.Error) else error.__cause__
-    if isinstance(found, psycopg.Error) and found.sqlstate not in SQLSTATES:
-        return False
-    if conn.closed or not is_own(conn):
+    answer = isinstance(error, psycopg.Error) and error.sqlstate in SQLSTATES
+    if not answer or conn.closed or not is_own(conn):
         return False
     return conn.info.transaction_status is TransactionStatus.IDLE
 
