@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from tests.fixtures.apps import opened
 from windlass import Windlass
-from windlass.domain.run import Want, WorkerInfo
+from windlass.domain.run import SweepReply, Want, WorkerInfo
 from windlass.engine import sweeper
 from windlass.engine.sweeper import Sweeper
 from windlass.sources import ManualSources, Sources
+from windlass.store.interface import Call
 from windlass.transport.store import StoreTransport
 
 SECOND = 0.02  # a server that has just started reaps nothing for two thirds of a lease
@@ -74,3 +76,32 @@ async def test_many_at_once_are_swept_without_a_pause(
         assert (await statuses(app))[left] == 1
         assert await one.work() > 0
         assert (await statuses(app))[left] == 0
+
+
+async def test_a_flood_of_timers_brings_no_reaper_with_each_page(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeper, "LIMIT", 2)
+    sources = Sources.manual()
+    async with opened(url, sources=sources) as app:
+
+        @app.job
+        async def nap() -> None: ...
+
+        app.store.migrate()
+        for _ in range(5):
+            await nap.using(delay=SECOND).aenqueue()
+        sources.clock.advance(2 * SECOND)
+        asked: list[tuple[bool, bool]] = []
+        sweep = app.store.operations.sweep
+
+        def watched(**given: Any) -> Call[SweepReply]:
+            asked.append((given["expire"], given["reap"]))
+            return sweep(**given)
+
+        monkeypatch.setattr(app.store.operations, "sweep", watched)
+        one = make_sweeper(app, sources)
+        assert [await one.work() for _ in range(2)] == [0, 0]
+        await one.work()
+        assert (await statuses(app))["queued"] == 5
+        assert asked == [(True, True), (False, False), (False, False)]

@@ -105,7 +105,8 @@ class Sweeper(Service):
             self._blind = False
         elif clean_up:
             # Of many that expired or died together, each sweep takes a part.
-            self._next_reap = self._last + (0 if reply.more else self._sweep)
+            cleaned = reply.expired or reply.reaped or reply.crashed
+            self._next_reap = self._last + (0 if reply.more and cleaned else self._sweep)
         self.sweeps += 1
         await self._tell(reply)
         return self._pause(reply)
