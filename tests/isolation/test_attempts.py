@@ -14,6 +14,7 @@ import pytest
 from tests.fixtures.apps import PATIENCE, reached, within, working
 from tests.isolation.conftest import Load
 from windlass import AttemptOutcome, Run, Status
+from windlass.engine import children
 from windlass.engine.children import Children
 from windlass.engine.holdings import Holding
 
@@ -302,11 +303,12 @@ def use(ctx: SyncContext) -> int:
 """)
     close = Children.close
 
-    async def tell_and_close(children: Children) -> None:
+    async def tell_and_close(them: Children) -> None:
         (tmp_path / "closing").touch()
-        await close(children)
+        await close(them)
 
     monkeypatch.setattr(Children, "close", tell_and_close)
+    monkeypatch.setattr(children, "_FAREWELL", PATIENCE)
     async with working(jobs.app, process_seats=1, recycle_runs=1):
         run = await jobs.use.aenqueue()
         await run.await_end(timeout=PATIENCE)

@@ -86,7 +86,7 @@ class RunView:
 
     @property
     def error(self) -> ErrorInfo | None:
-        """The error that ended it, or the latest one while it is retried."""
+        """The error that ended it, or the latest one, of its `attempts`, while it is retried."""
         if self._record.error is not None:
             return self._record.error
         if self.status is Status.SUCCEEDED:

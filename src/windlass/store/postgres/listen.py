@@ -34,6 +34,7 @@ class PostgresWakeups:
         self._forget = forget
         self._sql = load_queries("postgres")
         self._event = asyncio.Event()
+        self._calling = False
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._listen())
         self.listening = asyncio.Event()
@@ -49,8 +50,11 @@ class PostgresWakeups:
 
     def wake(self) -> None:
         """Wake from within the process, from any thread."""
+        if self._calling:
+            return  # it was called and has not come round to it yet
+        self._calling = True
         try:
-            self._loop.call_soon_threadsafe(self._event.set)
+            self._loop.call_soon_threadsafe(self._called)
         except RuntimeError:
             self._forget(self)  # its loop is closed
 
@@ -74,6 +78,10 @@ class PostgresWakeups:
             self._forget(self)
             with contextlib.suppress(RuntimeError):  # closed meanwhile
                 self._loop.call_soon_threadsafe(self._task.cancel)  # when it goes on, if it does
+
+    def _called(self) -> None:
+        self._calling = False
+        self._event.set()
 
     async def _listen(self) -> None:
         while True:

@@ -72,7 +72,7 @@ class ForkGate:
             while self._forking is not None and not (own.depth or self._at_home()):
                 self._changed.wait(self.patience)
             self._inside += 1
-        own.depth += 1
+        self._own.depth += 1  # not `own`: a handler of signals may just have forked
 
     def __exit__(self, *_: object) -> None:
         own = self._own

@@ -91,7 +91,8 @@ class Listener:
     """Waits for hints, on one loop."""
 
     def __init__(self, bell: Bell, bound: socket.socket | None) -> None:
-        self.name = "" if bound is None else Path(bound.getsockname()).name
+        self._address = Path("" if bound is None else bound.getsockname())
+        self.name = self._address.name
         self._bell = bell
         self._bound = bound
         self._loop = asyncio.get_running_loop()
@@ -124,7 +125,9 @@ class Listener:
         bound, self._bound = self._bound, None
         if bound is not None:
             self._loop.remove_reader(bound.fileno())
-            _remove(bound)
+            bound.close()
+            with contextlib.suppress(OSError):
+                self._address.unlink()
         if not self._loop.is_closed():
             self._wake()
 
@@ -176,13 +179,6 @@ def _send(sender: socket.socket, address: Path) -> None:
 def _give_up(waiter: "asyncio.Future[bool]") -> None:
     if not waiter.done():
         waiter.set_result(False)
-
-
-def _remove(bound: socket.socket) -> None:
-    address = Path(bound.getsockname())
-    bound.close()
-    with contextlib.suppress(OSError):
-        address.unlink()
 
 
 def _datagram_socket() -> socket.socket:

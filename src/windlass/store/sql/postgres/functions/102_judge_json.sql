@@ -1,7 +1,6 @@
 -- Raises WL007 or WL010 if a document is one that codec.py would refuse: larger than 1 MiB, nested
 -- deeper than 100 levels, with a NUL or half a surrogate pair, or with a number that no reader
--- holds. The type json takes all of these. Costly: windlass.check_json calls it for what it
--- suspects.
+-- holds. The type json takes all of these. Costly: for what windlass.needs_judging finds.
 create or replace function windlass.judge_json(p_what text, p_text text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, windlass, pg_temp

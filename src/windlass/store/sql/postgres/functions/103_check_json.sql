@@ -10,7 +10,7 @@ begin
   for v_text in
     select d.text
       from (select u.value::text as text from unnest(p_values) as u(value) offset 0) d
-     where windlass.is_suspect(d.text, v_alone)
+     where windlass.needs_judging(d.text, v_alone)
   loop
     perform windlass.judge_json(p_what, v_text);
   end loop;

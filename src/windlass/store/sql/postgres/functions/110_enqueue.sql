@@ -46,7 +46,7 @@ begin
         using errcode = 'WL006', detail = json_build_array(p_job)::text;
     end if;
   end if;
-  if windlass.is_suspect(v_text, true) then
+  if windlass.needs_judging(v_text, true) then
     perform windlass.judge_json('input', v_text);
   end if;
   perform windlass.check_length(p_job, 'key_ttl', p_key_ttl);

@@ -4,7 +4,7 @@
 -- Numbers are looked at in a document that comes alone: in a batch that would cost a good part of
 -- the insert, and one that is too large harms the reader of its own run only.
 -- Its names are resolved here and now, so it needs no search_path, and costs its callers no call.
-create or replace function windlass.is_suspect(p_text text, p_alone boolean) returns boolean
+create or replace function windlass.needs_judging(p_text text, p_alone boolean) returns boolean
 language sql immutable
 return octet_length(p_text) > 1048576
        or (position(E'\\' in p_text) > 0 and position(E'\\u' in p_text) > 0)
