@@ -32,6 +32,19 @@ async def statuses(app: Windlass) -> Counter[str]:
     return Counter(run.status.value for run in await app.alist())
 
 
+def watch(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
+    """Whether each sweep from now on is to end what has expired, and to reap."""
+    asked: list[tuple[bool, bool]] = []
+    sweep = app.store.operations.sweep
+
+    def watched(**given: Any) -> Call[SweepReply]:
+        asked.append((given["expire"], given["reap"]))
+        return sweep(**given)
+
+    monkeypatch.setattr(app.store.operations, "sweep", watched)
+    return asked
+
+
 @pytest.mark.parametrize("why", ["expired", "taken back"])
 async def test_many_at_once_are_swept_without_a_pause(
     url: str, why: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -92,16 +105,33 @@ async def test_a_flood_of_timers_brings_no_reaper_with_each_page(
         for _ in range(5):
             await nap.using(delay=SECOND).aenqueue()
         sources.clock.advance(2 * SECOND)
-        asked: list[tuple[bool, bool]] = []
-        sweep = app.store.operations.sweep
-
-        def watched(**given: Any) -> Call[SweepReply]:
-            asked.append((given["expire"], given["reap"]))
-            return sweep(**given)
-
-        monkeypatch.setattr(app.store.operations, "sweep", watched)
+        asked = watch(app, monkeypatch)
         one = make_sweeper(app, sources)
         assert [await one.work() for _ in range(2)] == [0, 0]
         await one.work()
         assert (await statuses(app))["queued"] == 5
         assert asked == [(True, True), (False, False), (False, False)]
+
+
+async def test_a_first_sweep_that_had_to_wait_is_followed_by_a_grace(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has nothing yet to compare the store's clock with; others waited to renew as long."""
+    sources = Sources.manual()
+    async with opened(url, sources=sources) as app:
+        app.store.migrate()
+        asked = watch(app, monkeypatch)
+        one, arun = make_sweeper(app, sources), app.store.arun
+
+        async def slow(call: Call[SweepReply]) -> SweepReply:
+            sources.clock.advance(LEASE / 2)
+            return await arun(call)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(app.store, "arun", slow)
+            await one.work()
+        for _ in range(6):
+            sources.clock.advance(SWEEP)
+            await one.work()
+        # Two thirds of a lease are four sweeps.
+        assert [reap for _, reap in asked[1:]] == [False, False, False, True, True, True]

@@ -131,7 +131,7 @@ def await_claimed_ahead(stage: Stage, count: int) -> None:
     eventually(ahead, what="the worker has claimed ahead")
 
 
-def test_a_worker_that_cannot_renew_claims_nothing_more(
+def test_a_worker_that_cannot_renew_starts_nothing_more(
     postgres_stage: Stage, proxy: Proxy, fleet: Fleet
 ) -> None:
     """F23: only the renewals are lost; claims would get through until the lease has run out."""

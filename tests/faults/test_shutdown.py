@@ -17,7 +17,7 @@ def test_a_worker_that_is_told_to_go_ends_what_it_can_and_gives_back_the_rest(
 ) -> None:
     """F22: under load, with handlers that take longer than the grace, async and in a thread."""
     long = [stage.app.enqueue(job).id for job in ("hold", "hold", "patient")]
-    worker = fleet.ready_worker(drain=DRAIN, concurrency=SEATS, lease=30.0)
+    worker = fleet.ready_worker(drain=DRAIN, concurrency=SEATS, lease=30.0, ahead=60.0)
     stage.await_start(*long)
     load = [run.id for run in stage.load(500)]
     stage.await_lines("effects", 20)
@@ -39,6 +39,7 @@ def test_a_worker_that_is_told_to_go_ends_what_it_can_and_gives_back_the_rest(
         assert (found.status, found.failures, found.crash_count) == (Status.QUEUED, 0, 0)
         assert [row["outcome"] for row in stage.rows("attempts", run=run)] == ["interrupted"]
         assert stage.said("told", run), "the handler was told nothing"
+    assert stage.said("told", long[-1], word="stopping"), "it was told only when it was over"
     done = {(row["run"], row["attempt"]) for row in stage.rows("attempts", outcome="succeeded")}
     effects = {(line.run, line.attempt) for line in stage.witness.lines("effects")}
     assert effects == done, "work that was done in time was thrown away"
