@@ -37,7 +37,7 @@ format: $(STAMP) ## Format the code and mend what the linter can mend by itself
 	$(BIN)/ruff format $(SOURCES)
 
 test: $(STAMP) ## Run the tests on SQLite and on a private PostgreSQL
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-faults: $(STAMP) ## Run the long forms of the fault-injection tests (minutes)
 	$(BIN)/python -m pytest tests/faults -m long --timeout 900 $(ARGS)
