@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -20,6 +21,23 @@ from windlass.transport.store import StoreTransport
 SECOND = 0.02  # a server that has just started reaps nothing for two thirds of a lease
 LEASE = 30 * SECOND
 SWEEP = 5 * SECOND
+
+
+@pytest.fixture
+def sources() -> ManualSources:
+    return Sources.manual()
+
+
+@pytest.fixture
+async def app(url: str, sources: ManualSources) -> AsyncIterator[Windlass]:
+    """An application with one job, `nap`."""
+    async with opened(url, sources=sources) as made:
+
+        @made.job
+        async def nap() -> None: ...
+
+        made.store.migrate()
+        yield made
 
 
 def make_sweeper(app: Windlass, sources: ManualSources) -> Sweeper:
@@ -47,91 +65,76 @@ def watch(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bo
 
 @pytest.mark.parametrize("why", ["expired", "taken back"])
 async def test_many_at_once_are_swept_without_a_pause(
-    url: str, why: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    app: Windlass,
+    sources: ManualSources,
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Each sweep has its limit: at one sweep per interval, thousands would take minutes."""
     monkeypatch.setattr(sweeper, "LIMIT", 2)
-    sources = Sources.manual()
-    async with opened(url, sources=sources) as app:
-
-        @app.job
-        async def nap() -> None: ...
-
-        app.store.migrate()
-        operations = app.store.operations
-        job = nap.using(expires=SECOND) if why == "expired" else nap
-        for _ in range(5):
-            await job.aenqueue()
-        if why == "taken back":
-            info = WorkerInfo(
-                id="w", host="h", pid=1, version="1", queues=None, jobs=("nap",), seats=9
-            )
-            await app.store.arun(operations.register(info, SECOND))
-            await app.store.arun(operations.cycle("w", 1, [], Want(limit=9, jobs=("nap",))))
-        sources.clock.advance(2 * SECOND)
-        left = "queued" if why == "expired" else "running"
-        one = make_sweeper(app, sources)
-        for _ in range(1000):  # the first ones may come too soon after the start of the server
-            caplog.clear()
-            with caplog.at_level(logging.WARNING):
-                pause = await one.work()
-            if (await statuses(app))[left] == 3:
-                break
-            sources.clock.advance(SWEEP)
-        assert pause == 0
-        told = caplog.records[0]
-        if why == "expired":
-            assert (told.message, vars(told)["runs"]) == ("runs expired", 2)
-        else:
-            assert told.message == "runs of dead workers taken back"
-            assert [vars(told)[name] for name in ("workers", "back", "failed")] == ["w", 2, 0]
-        assert await one.work() == 0
-        assert (await statuses(app))[left] == 1
-        assert await one.work() > 0
-        assert (await statuses(app))[left] == 0
+    operations, nap = app.store.operations, app.jobs["nap"]
+    job = nap.using(expires=SECOND) if why == "expired" else nap
+    for _ in range(5):
+        await job.aenqueue()
+    if why == "taken back":
+        info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=("nap",), seats=9)
+        await app.store.arun(operations.register(info, SECOND))
+        await app.store.arun(operations.cycle("w", 1, [], Want(limit=9, jobs=("nap",))))
+    sources.clock.advance(2 * SECOND)
+    left = "queued" if why == "expired" else "running"
+    one = make_sweeper(app, sources)
+    for _ in range(1000):  # the first ones may come too soon after the start of the server
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            pause = await one.work()
+        if (await statuses(app))[left] == 3:
+            break
+        sources.clock.advance(SWEEP)
+    assert pause == 0
+    told = caplog.records[0]
+    if why == "expired":
+        assert (told.message, vars(told)["runs"]) == ("runs expired", 2)
+    else:
+        assert told.message == "runs of dead workers taken back"
+        assert [vars(told)[name] for name in ("workers", "back", "failed")] == ["w", 2, 0]
+    assert await one.work() == 0
+    assert (await statuses(app))[left] == 1
+    assert await one.work() > 0
+    assert (await statuses(app))[left] == 0
 
 
 async def test_a_flood_of_timers_brings_no_reaper_with_each_page(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    app: Windlass, sources: ManualSources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweeper, "LIMIT", 2)
-    sources = Sources.manual()
-    async with opened(url, sources=sources) as app:
-
-        @app.job
-        async def nap() -> None: ...
-
-        app.store.migrate()
-        for _ in range(5):
-            await nap.using(delay=SECOND).aenqueue()
-        sources.clock.advance(2 * SECOND)
-        asked = watch(app, monkeypatch)
-        one = make_sweeper(app, sources)
-        assert [await one.work() for _ in range(2)] == [0, 0]
-        await one.work()
-        assert (await statuses(app))["queued"] == 5
-        assert asked == [(True, True), (False, False), (False, False)]
+    for _ in range(5):
+        await app.jobs["nap"].using(delay=SECOND).aenqueue()
+    sources.clock.advance(2 * SECOND)
+    asked = watch(app, monkeypatch)
+    one = make_sweeper(app, sources)
+    assert [await one.work() for _ in range(2)] == [0, 0]
+    await one.work()
+    assert (await statuses(app))["queued"] == 5
+    assert asked == [(True, True), (False, False), (False, False)]
 
 
 async def test_a_first_sweep_that_had_to_wait_is_followed_by_a_grace(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    app: Windlass, sources: ManualSources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has nothing yet to compare the store's clock with; others waited to renew as long."""
-    sources = Sources.manual()
-    async with opened(url, sources=sources) as app:
-        app.store.migrate()
-        asked = watch(app, monkeypatch)
-        one, arun = make_sweeper(app, sources), app.store.arun
+    asked = watch(app, monkeypatch)
+    one, arun = make_sweeper(app, sources), app.store.arun
 
-        async def slow(call: Call[SweepReply]) -> SweepReply:
-            sources.clock.advance(LEASE / 2)
-            return await arun(call)
+    async def slow(call: Call[SweepReply]) -> SweepReply:
+        sources.clock.advance(LEASE / 2)
+        return await arun(call)
 
-        with monkeypatch.context() as patched:
-            patched.setattr(app.store, "arun", slow)
-            await one.work()
-        for _ in range(6):
-            sources.clock.advance(SWEEP)
-            await one.work()
-        # Two thirds of a lease are four sweeps.
-        assert [reap for _, reap in asked[1:]] == [False, False, False, True, True, True]
+    with monkeypatch.context() as patched:
+        patched.setattr(app.store, "arun", slow)
+        await one.work()
+    for _ in range(6):
+        sources.clock.advance(SWEEP)
+        await one.work()
+    # Two thirds of a lease are four sweeps.
+    assert [reap for _, reap in asked[1:]] == [False, False, False, True, True, True]
