@@ -19,9 +19,9 @@ from typing import Any, Final, Literal, TextIO
 
 LOGGER: Final = "windlass"
 
-TRACEBACK: Final = (
-    "windlass_traceback"  # of an error as it was recorded: text, shown as an exception's is
-)
+TRACEBACK: Final = "windlass_traceback"
+"""The member of `extra` for a traceback as it was recorded: text, shown as an exception's is."""
+
 FIELDS: Final = ("worker", "run", "job", "tenant", "attempt", "trace", "duration_ms")
 """The members of an event that come from `extra`, in the order in which they are written."""
 
