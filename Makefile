@@ -12,7 +12,7 @@ ARGS    ?=
 SOURCES := $(wildcard src tests tools bench examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check format test test-faults demo bench clean
+.PHONY: help venv check format faces test test-faults demo bench clean
 
 help: ## Print this help
 	@echo "Windlass: durable jobs for Python. Usage: make <target> [ARGS=...] [PYTHON=...]"
@@ -31,10 +31,14 @@ check: $(STAMP) ## Lint, formatting, types, layers and sizes
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/check_sizes.py src
 	$(BIN)/python tools/make_docs.py --check
+	$(BIN)/python tools/make_faces.py --check
 
 format: $(STAMP) ## Format the code and mend what the linter can mend by itself
 	$(BIN)/ruff check --fix-only $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
+
+faces: $(STAMP) ## Write the blocking and async methods of every verb from its one flow
+	$(BIN)/python tools/make_faces.py
 
 test: $(STAMP) ## Run the tests on SQLite and on a private PostgreSQL
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from bench.raw_postgres import PAYLOAD, batches
 from windlass import Windlass, codec
 from windlass.cli.serving import loop_factory
-from windlass.client.client import Client
 from windlass.engine.worker import Worker
 
 T = TypeVar("T")
@@ -35,11 +34,6 @@ class Bench:
                 self.done.set()
 
         self.noop = noop
-
-    @property
-    def client(self) -> Client:
-        """Its client."""
-        return self.app.client
 
     def enqueue(self, count: int, batch: int) -> float:
         """Runs per second, in batches through the sync face."""

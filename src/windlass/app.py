@@ -1,17 +1,13 @@
 """The application: where settings, store, jobs and clients are put together."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from windlass.client import Client, Request, Run
-from windlass.client.client import ListOptions
-from windlass.client.requests import UsingOptions
+from windlass.client import Ground, Scope
 from windlass.config import SettingOptions, Settings, WorkerChanges
 from windlass.context import Context, SyncContext
-from windlass.domain.inspection import WorkerState
 from windlass.domain.job import Executor, JobOptions, define_job
 from windlass.duration import Duration, parse_duration
 from windlass.engine.children import Isolation
@@ -19,21 +15,21 @@ from windlass.engine.hosting import WorkerThread, hosted
 from windlass.engine.options import WorkerOptions
 from windlass.engine.sweeper import RESEND_AFTER
 from windlass.engine.worker import Worker
+from windlass.faces import AppFaces
 from windlass.files.registry import Jobs
 from windlass.isolation.locate import check_findable, here, origin_of, search_path, url_of
 from windlass.job import Job
-from windlass.requester import Named, Requester
+from windlass.requester import Requester
 from windlass.resources import OpenResources, Resources
 from windlass.schedules import Schedules
 from windlass.schedules.declared import Declared
 from windlass.schedules.wanted import ScheduleTerms
 from windlass.sources import Sources
-from windlass.store.flow import arun_flow, run_flow
 from windlass.store.interface import Store
-from windlass.store.open import open_store
 from windlass.store.transactions import TransactionScope
 from windlass.transport.interface import Transport
 from windlass.transport.store import StoreTransport
+from windlass.verbs import AppVerbs
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,7 +50,7 @@ class JobDecorator(Protocol):
     def __call__(self, handler: Callable[P, R], /) -> Job[P, P, R]: ...
 
 
-class Windlass:
+class Windlass(AppFaces):
     """Durable jobs in one database.
 
     >>> app = Windlass("sqlite:///windlass.db")
@@ -74,15 +70,41 @@ class Windlass:
         sources: Sources | None = None,
         **settings: Unpack[SettingOptions],
     ) -> None:
-        self.settings = Settings.load(url=url, **settings)
-        self.sources = sources or Sources.system()
-        self.transport = transport or StoreTransport()
-        self.store: Store = open_store(self.settings, self.sources)
-        self.client = Client(self.store, self.sources, self.transport, tenant=self.settings.tenant)
-        self.jobs = Jobs(self)
-        self._requester = Requester(self)
-        self.schedules = Schedules(self, self._requester)
+        self.ground = Ground(
+            Settings.load(url=url, **settings),
+            sources or Sources.system(),
+            transport or StoreTransport(),
+        )
+        self.scope = Scope(self.ground)
+        self.jobs = Jobs(self, self.scope)
+        requester = Requester(self.scope, self.jobs)
+        self._flows = AppVerbs(self.scope, requester)
+        self.schedules = Schedules(self.scope, self.jobs, requester)
         self.resource = Resources()
+
+    @property
+    def _verbs(self) -> AppVerbs:
+        return self._flows
+
+    @property
+    def settings(self) -> Settings:
+        """The settings: arguments, environment and windlass.toml, put together."""
+        return self.ground.settings
+
+    @property
+    def sources(self) -> Sources:
+        """Where time, ids and randomness come from."""
+        return self.ground.sources
+
+    @property
+    def transport(self) -> Transport:
+        """How run ids reach workers."""
+        return self.ground.transport
+
+    @property
+    def store(self) -> Store:
+        """All durable state."""
+        return self.ground.store
 
     # -- jobs -------------------------------------------------------------------------------
 
@@ -112,7 +134,7 @@ class Windlass:
             spec = define_job(function, **options)
             if spec.executor is Executor.PROCESS:
                 check_findable(spec)
-            return self.jobs.add(Job(self, spec))
+            return self.jobs.add(Job(self, self.scope, spec))
 
         return define if handler is None else define(handler)
 
@@ -135,44 +157,6 @@ class Windlass:
         """
         return self.schedules.declare(job, key=key, input=input, **terms)
 
-    def enqueue(
-        self,
-        job: str,
-        input: Mapping[str, Any] | None = None,
-        **options: Unpack[UsingOptions],
-    ) -> Run:
-        """Enqueue by name; the handler need not be in this process."""
-        request = run_flow(self.store, self._requester.asked(job, input, **options))
-        return self.client.enqueue([request])[0]
-
-    async def aenqueue(
-        self,
-        job: str,
-        input: Mapping[str, Any] | None = None,
-        **options: Unpack[UsingOptions],
-    ) -> Run:
-        """As `enqueue`, in async code."""
-        request = await arun_flow(self.store, self._requester.asked(job, input, **options))
-        return (await self.client.aenqueue([request]))[0]
-
-    def enqueue_many(
-        self, requests: Iterable[Request | Named], *, connection: object = None
-    ) -> Sequence[Run]:
-        """Enqueue many runs in one round trip, all or none: `[job.request(...), ...]`.
-
-        A job that other code defines is named: `("name", {"user_id": 7})`. With `connection`,
-        your own transaction, the runs exist if and only if that commits.
-        """
-        asked = self._requester.asked_all(requests, connection)
-        return self.client.enqueue(run_flow(self.store, asked))
-
-    async def aenqueue_many(
-        self, requests: Iterable[Request | Named], *, connection: object = None
-    ) -> Sequence[Run]:
-        """As `enqueue_many`, in async code."""
-        asked = self._requester.asked_all(requests, connection)
-        return await self.client.aenqueue(await arun_flow(self.store, asked))
-
     def transaction(self) -> TransactionScope:
         """A transaction of your own in the store's database, by `with` or `async with`.
 
@@ -181,84 +165,7 @@ class Windlass:
         """
         return self.store.transaction()
 
-    def get(self, run: str) -> Run:
-        """Read a run; raises RunNotFound."""
-        return self.client.get(run)
-
-    async def aget(self, run: str) -> Run:
-        """As `get`, in async code."""
-        return await self.client.aget(run)
-
-    def list(self, **query: Unpack[ListOptions]) -> Sequence[Run]:
-        """A page of runs, newest first, by status, job, queue, tag, failure, created_from,
-        created_to, dead; `limit` of them; the next page: before=the last one's id."""
-        return self.client.list(**query)
-
-    async def alist(self, **query: Unpack[ListOptions]) -> Sequence[Run]:
-        """As `list`, in async code."""
-        return await self.client.alist(**query)
-
-    def result(self, run: str, *, timeout: Duration | None = None) -> Any:
-        """Wait for a run's result; raises RunFailed, ResultTimeout."""
-        return self.client.result(run, timeout=timeout)
-
-    async def aresult(self, run: str, *, timeout: Duration | None = None) -> Any:
-        """As `result`, in async code."""
-        return await self.client.aresult(run, timeout=timeout)
-
-    def cancel(self, run: str, *, reason: str | None = None) -> Run:
-        """End a run that has not started; ask for the end of one that is running."""
-        return self.client.cancel(run, reason=reason)
-
-    async def acancel(self, run: str, *, reason: str | None = None) -> Run:
-        """As `cancel`, in async code."""
-        return await self.client.acancel(run, reason=reason)
-
-    def retry(self, run: str, *, max_attempts: int | None = None) -> Run:
-        """Reopen a failed, canceled or stale run."""
-        return self.client.retry(run, max_attempts=max_attempts)
-
-    async def aretry(self, run: str, *, max_attempts: int | None = None) -> Run:
-        """As `retry`, in async code."""
-        return await self.client.aretry(run, max_attempts=max_attempts)
-
-    def reschedule(
-        self, run: str, *, at: datetime | None = None, delay: Duration | None = None
-    ) -> Run:
-        """Move a run that has not started to another time; reopen one that ended, for that time.
-
-        `at` is a datetime with a zone, `delay` a duration from now; what has come already is ready
-        at once. Raises IllegalTransition for a run that is running or has succeeded, and RunExpires
-        for one that would have expired by then.
-        """
-        return self.client.reschedule(run, at=at, delay=delay)
-
-    async def areschedule(
-        self, run: str, *, at: datetime | None = None, delay: Duration | None = None
-    ) -> Run:
-        """As `reschedule`, in async code."""
-        return await self.client.areschedule(run, at=at, delay=delay)
-
-    def discard(self, *runs: str) -> int:
-        """Take failed runs off the dead letters for good; returns how many were on them."""
-        return self.client.discard(runs)
-
-    async def adiscard(self, *runs: str) -> int:
-        """As `discard`, in async code."""
-        return await self.client.adiscard(runs)
-
     # -- work -------------------------------------------------------------------------------
-
-    def workers(self, *, runs: int = 100) -> Sequence[WorkerState]:
-        """All workers, dead ones that nobody has reaped yet included, and what each is doing.
-
-        At most `runs` runs of each are named, those that started first; all are counted.
-        """
-        return self.store.run(self.store.inspection.workers(runs))
-
-    async def aworkers(self, *, runs: int = 100) -> Sequence[WorkerState]:
-        """As `workers`, in async code."""
-        return await self.store.arun(self.store.inspection.workers(runs))
 
     def worker(
         self,
@@ -301,11 +208,14 @@ class Windlass:
             transport=self.transport,
             expecting=self.jobs.folder is not None,
             resources=OpenResources(self.resource.openers),
-            announce=self.schedules.announce,
+            announce=self._announce,
             isolation=self._isolation(),
         )
         self.jobs.served_by(worker)
         return worker
+
+    async def _announce(self) -> None:
+        await self.schedules.announce()
 
     def _isolation(self) -> Isolation:
         """How child processes find the jobs; refuses those that need it and cannot be found."""

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
-from windlass.client import Request, Run, Using
+from windlass.client import Request, Run, Scope, Using
+from windlass.client.enqueue import enqueue
 from windlass.client.requests import UsingOptions
 from windlass.domain.job import JobSpec
+from windlass.store.flow import Flow, arun_flow, run_flow
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -22,10 +24,13 @@ class Job(Generic[P, C, R_co]):
     without the context; `using` sets options for one run.
     """
 
-    __slots__ = ("__wrapped__", "_app", "_using", "spec")
+    __slots__ = ("__wrapped__", "_app", "_scope", "_using", "spec")
 
-    def __init__(self, app: "Windlass", spec: JobSpec, using: Using | None = None) -> None:
+    def __init__(
+        self, app: "Windlass", scope: Scope, spec: JobSpec, using: Using | None = None
+    ) -> None:
         self._app = app
+        self._scope = scope
         self._using = using or Using()
         self.spec = spec
         self.__wrapped__ = spec.handler
@@ -51,15 +56,15 @@ class Job(Generic[P, C, R_co]):
 
         `connection` is your own transaction: the run exists if and only if that commits.
         """
-        return Job(self._app, self.spec, self._using.with_(**options))
+        return Job(self._app, self._scope, self.spec, self._using.with_(**options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Run:
         """Make a run with these arguments; returns at once."""
-        return self._app.client.enqueue([self.request(*args, **kwargs)])[0]
+        return run_flow(self._scope.store, self._enqueue(self.request(*args, **kwargs)))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Run:
         """As `enqueue`, in async code."""
-        return (await self._app.client.aenqueue([self.request(*args, **kwargs)]))[0]
+        return await arun_flow(self._scope.store, self._enqueue(self.request(*args, **kwargs)))
 
     def request(self, *args: P.args, **kwargs: P.kwargs) -> Request:
         """A run to be made later by `app.enqueue_many`; checks the arguments now."""
@@ -71,8 +76,12 @@ class Job(Generic[P, C, R_co]):
         default = self.spec.default_input if input is None else None
         return self._request(default or self._encoded((), input or {}))
 
+    def _enqueue(self, request: Request) -> Flow[Run]:
+        runs = yield from enqueue(self._scope, [request])
+        return runs[0]
+
     def _encoded(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
-        limit = self._app.settings.payload_limit
+        limit = self._scope.settings.payload_limit
         return self.spec.signature.encode(args, kwargs, limit=limit)
 
     def _request(self, input: bytes) -> Request:

@@ -1,10 +1,10 @@
 """From a job, given or named, and its arguments to a request that was checked against both."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from windlass import codec
-from windlass.client import Request, Using
+from windlass.client import Request, Scope, Using
 from windlass.client.requests import UsingOptions
 from windlass.domain.job import is_name
 from windlass.domain.run import JobRow
@@ -13,10 +13,6 @@ from windlass.errors import BadArguments, UnknownJob, UsageError
 from windlass.job import Job
 from windlass.store.flow import Flow
 
-if TYPE_CHECKING:
-    from windlass.app import Windlass
-
-
 Named = tuple[str, Mapping[str, Any] | None]
 """A run of a job by its name, with its input."""
 
@@ -24,8 +20,9 @@ Named = tuple[str, Mapping[str, Any] | None]
 class Requester:
     """Makes requests for the jobs of one application, and for those that others define."""
 
-    def __init__(self, app: "Windlass") -> None:
-        self._app = app
+    def __init__(self, scope: Scope, jobs: Mapping[str, Job[Any, Any, Any]]) -> None:
+        self._scope = scope
+        self._jobs = jobs
 
     def asked(
         self,
@@ -37,7 +34,7 @@ class Requester:
         request = self.asked_here(job, input, **options)
         if request is None:
             assert isinstance(job, str)
-            row = yield self._app.store.operations.get_job(self._app.settings.tenant, job)
+            row = yield self._scope.store.operations.get_job(self._scope.tenant, job)
             request = self._stored_request(job, row, input, options)
         return request
 
@@ -52,9 +49,7 @@ class Requester:
             if request is None:
                 job, input = _named(one)
                 if job not in rows:
-                    rows[job] = yield self._app.store.operations.get_job(
-                        self._app.settings.tenant, job
-                    )
+                    rows[job] = yield self._scope.store.operations.get_job(self._scope.tenant, job)
                 request = self._stored_request(job, rows[job], input, {})
             found.append(request if connection is None else request.within(connection))
         return found
@@ -71,7 +66,7 @@ class Requester:
             return job.using(**options).request_by_name(given)
         if not is_name(job):
             raise UnknownJob(str(job)[:100])  # the stores need not be asked
-        known = self._app.jobs.get(job)
+        known = self._jobs.get(job)
         return None if known is None else self.asked_here(known, input, **options)
 
     def _stored_request(
@@ -83,12 +78,12 @@ class Requester:
     ) -> Request:
         """For a job that other code defines: its row knows the queue and the arguments."""
         if row is None:
-            raise UnknownJob(job, sorted(self._app.jobs))
+            raise UnknownJob(job, sorted(self._jobs))
         default = codec.decode(row.default_input)
         arguments = default if input is None and default else _arguments(job, input)
         if row.parameters is not None:
             check_parameters(row.parameters, arguments, job)
-        limit = self._app.settings.payload_limit
+        limit = self._scope.settings.payload_limit
         return Request(
             job=job,
             queue=row.queue,

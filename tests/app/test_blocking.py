@@ -15,6 +15,7 @@ from tests.fixtures.apps import opened
 from windlass import Run, RunNotFound, Status, Windlass
 from windlass.sources import Ids, Sources, SystemClock
 from windlass.store import blocking
+from windlass.testing import assert_enqueued
 
 HERE = Path(__file__).name
 ABSENT = "00000000-0000-7000-8000-000000000000"
@@ -65,7 +66,7 @@ CALLS: dict[str, Callable[[Windlass, Run], Any]] = {
     "list": lambda app, run: app.list(),
     "cancel": lambda app, run: app.cancel(run.id),
     "refresh": lambda app, run: run.refresh(),
-    "events": lambda app, run: app.client.events(run.id),
+    "events": lambda app, run: app.events(run.id),
 }
 
 
@@ -103,11 +104,12 @@ async def test_waiting_for_an_end_is_told(
 async def test_calls_without_a_twin_belong_in_a_thread(
     app: Windlass, watch: Stopwatch, warnings: Callable[[], list[str]]
 ) -> None:
+    await app.jobs["greet"].aenqueue()
     watch.step = 0.125
-    app.schedules.prune()
+    assert_enqueued("greet", app=app)
     (told,) = warnings()
-    assert told.startswith("prune() held up the event loop for ")
-    assert told.endswith("in async code use `await asyncio.to_thread(prune, ...)`")
+    assert told.startswith("assert_enqueued() held up the event loop for ")
+    assert told.endswith("in async code use `await asyncio.to_thread(assert_enqueued, ...)`")
 
 
 async def test_a_call_that_fails_is_told_as_well(
@@ -133,7 +135,7 @@ async def test_each_place_is_told_once(
 async def test_a_quick_call_is_nobodys_business(
     app: Windlass, watch: Stopwatch, warnings: Callable[[], list[str]]
 ) -> None:
-    watch.step = blocking.LONG * 0.49
+    watch.step = blocking.LONG * 0.24  # the call, and its round trip within, look twice each
     run = app.jobs["greet"].enqueue()
     app.get(run.id)
     app.cancel(run.id)
@@ -171,6 +173,6 @@ async def test_the_async_face_never_holds_up_the_loop(
     await app.acancel(run.id)
     await run.arefresh()
     await run.await_end()
-    await app.client.aevents(run.id)
+    await app.aevents(run.id)
     await app.schedules.alist()
     assert warnings() == []

@@ -136,9 +136,9 @@ def test_page_has_fifty_unless_asked(app: Windlass) -> None:
 
 async def test_dead_letters_can_be_discarded_or_retried(app: Windlass, zoo: Any) -> None:
     fatal, exhausted = zoo["fatal"], zoo["exhausted"]
-    assert await app.client.adiscard([fatal.id, zoo["queued"].id]) == 1
+    assert await app.adiscard(fatal.id, zoo["queued"].id) == 1
     assert ids(app.list(dead=True)) == [exhausted.id]
-    assert app.client.discard([fatal.id]) == 0
+    assert app.discard(fatal.id) == 0
     assert ids(app.list(status="failed")) == [exhausted.id, fatal.id]  # still failed
     await exhausted.aretry(max_attempts=2)  # it fails again, and waits: not dead either way
     assert app.list(dead=True) == []

@@ -21,13 +21,12 @@ NAMES = [
 ]  # fmt: skip
 
 VERBS = [
-    "aworkers", "workers",
-    "aclose", "acancel", "adiscard", "aenqueue", "aenqueue_many", "aget", "alist", "areschedule",
-    "aresult",
-    "aretry",
-    "cancel", "client", "close", "discard", "enqueue", "enqueue_many", "get", "job", "jobs", "list",
-    "migrate", "reschedule", "resource", "result", "retry", "running", "running_in_thread",
-    "schedule", "schedules", "settings", "sources", "store", "transaction", "transport", "worker",
+    "acancel", "aclose", "adiscard", "aenqueue", "aenqueue_many", "aevents", "aget", "alist",
+    "areschedule", "aresult", "aretry", "await_end", "aworkers",
+    "cancel", "close", "discard", "enqueue", "enqueue_many", "events", "get", "ground", "job",
+    "jobs", "list", "migrate", "reschedule", "resource", "result", "retry", "running",
+    "running_in_thread", "schedule", "schedules", "scope", "settings", "sources", "store",
+    "transaction", "transport", "wait", "worker", "workers",
 ]  # fmt: skip
 
 
@@ -45,7 +44,7 @@ def test_every_verb_of_a_run_has_its_twin() -> None:
     names = set(VERBS)
     for verb in ("enqueue", "enqueue_many", "get", "list", "result", "cancel", "retry", "close"):
         assert {verb, f"a{verb}"} <= names
-    assert {"reschedule", "areschedule", "discard", "adiscard"} <= names
+    assert {"reschedule", "areschedule", "discard", "adiscard", "wait", "await_end"} <= names
 
 
 def test_every_public_error_descends_from_one() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fixtures.apps import working
 from windlass import AttemptOutcome, Context, EventType, Retry, Run, Status, Windlass
-from windlass.client import client
+from windlass.client import verbs
 from windlass.domain.outcome import ErrorInfo
 from windlass.domain.run import Attempt
 
@@ -144,7 +144,7 @@ async def test_history_of_a_run(app: Windlass, monkeypatch: pytest.MonkeyPatch) 
     assert sorted(events, key=lambda event: event.at) == list(events)
     assert run.events() == events
     assert [event.seq for event in run.events(after=5)] == [6, 7]
-    monkeypatch.setattr(client, "_EVENTS", 2)  # more than one page
+    monkeypatch.setattr(verbs, "_EVENTS", 2)  # more than one page
     assert run.events() == await run.aevents() == events
     assert [event.seq for event in await run.aevents(after=6)] == [7]
     assert (await run.arefresh()).updated_at == events[-1].at

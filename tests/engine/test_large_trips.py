@@ -127,7 +127,7 @@ async def test_ends_and_claims_go_by_turns_where_they_cannot_go_together(
 async def test_runs_that_a_transport_brought_are_claimed_in_parts(url: str) -> None:
     async with opened(url, transport=MemoryTransport()) as app:
         moody = Moody(app.store)
-        app.store = moody  # type: ignore[assignment]
+        app.ground.store = moody  # type: ignore[assignment]
 
         @app.job
         async def work(n: int) -> None: ...

@@ -98,5 +98,5 @@ async def test_what_is_dropped_takes_nothing_with_it(
         (good,) = await transport.receive(10)
         transport.publish([*REFUSED.values(), good])
         async with working(app, resend_after=PATIENCE * 2):
-            await app.client.await_end(run.id, timeout=PATIENCE)
+            await app.await_end(run.id, timeout=PATIENCE)
     assert [line.message for line in caplog.records if line.levelname == "ERROR"] == []

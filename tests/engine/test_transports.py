@@ -57,7 +57,7 @@ async def app(request: pytest.FixtureRequest, url: str) -> AsyncIterator[Windlas
 async def ended(app: Windlass, runs: Sequence[str]) -> None:
     """Wait until runs have ended."""
     for run in runs:
-        await app.client.await_end(run, timeout=PATIENCE)
+        await app.await_end(run, timeout=PATIENCE)
 
 
 async def test_every_run_succeeds_once(app: Windlass) -> None:

@@ -65,7 +65,7 @@ class CountingStore(SqliteStore):
 
 async def test_an_idle_worker_makes_two_calls_a_second_at_most_on_sqlite(tmp_path: Path) -> None:
     app = Windlass(f"sqlite:///{tmp_path}/windlass.db", **DEFAULTS)
-    app.store = store = CountingStore(tmp_path / "windlass.db")
+    app.ground.store = store = CountingStore(tmp_path / "windlass.db")
     app.job(nothing)
     app.job(nothing_async)
     worker = app.worker()

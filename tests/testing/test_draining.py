@@ -329,7 +329,7 @@ def test_thread_keeps_its_event_loop(app: Windlass) -> None:
 
 def test_isolated_application_comes_back_to_its_store() -> None:
     app = Windlass("sqlite:///never-made.db", max_attempts=2)
-    before = (app.settings, app.sources, app.transport, app.store, app.client)
+    before = (app.settings, app.sources, app.transport, app.store)
 
     @app.job
     def job() -> None: ...
@@ -341,4 +341,4 @@ def test_isolated_application_comes_back_to_its_store() -> None:
         app.enqueue("job")
         assert len(drain(app).check().runs) == 2
         assert clock_of(app) is app.sources.clock
-    assert (app.settings, app.sources, app.transport, app.store, app.client) == before
+    assert (app.settings, app.sources, app.transport, app.store) == before

@@ -44,7 +44,7 @@ def test_run_exists_once_the_transaction_commits(caller: Caller, look: Windlass)
     assert runs(look) == set()
     with pytest.raises(RunNotFound):
         look.get(run.id)
-    assert look.client.events(run.id) == []
+    assert look.events(run.id) == []
     if caller.store == "postgres":  # in a file nobody else can write, and so claim, meanwhile
         assert claimed(look) == []
 
@@ -53,7 +53,7 @@ def test_run_exists_once_the_transaction_commits(caller: Caller, look: Windlass)
     for name in ("id", "job", "queue", "status", "priority", "input", "created_at", "tags",
                  "scheduled_for", "expires_at", "options"):  # fmt: skip
         assert getattr(stored.record, name) == getattr(run.record, name), name
-    assert [event.type for event in look.client.events(run.id)] == ["run.enqueued"]
+    assert [event.type for event in look.events(run.id)] == ["run.enqueued"]
     assert orders(look) == [1]
     assert claimed(look) == [run.id]
 
@@ -64,7 +64,7 @@ def test_nothing_is_left_of_a_rollback(caller: Caller, look: Windlass) -> None:
     run = caller.enqueue(1, key="k")
     caller.rollback()
     assert runs(look) == set()
-    assert look.client.events(run.id) == []
+    assert look.events(run.id) == []
     assert orders(look) == []
     # The key is free: it went with the run.
     caller.begin()
@@ -83,7 +83,7 @@ def test_savepoint_undoes_its_part_alone(caller: Caller, look: Windlass) -> None
     last = caller.enqueue(3)
     caller.commit()
     assert runs(look) == {first.id, last.id}
-    assert look.client.events(undone.id) == []
+    assert look.events(undone.id) == []
     assert orders(look) == []
 
 
@@ -155,5 +155,5 @@ def test_kill_before_the_commit_leaves_nothing(
     assert list(told) == names
     assert orders(app) == []  # in a file this waits for the lock that the dead one had
     assert runs(app) == set()
-    assert [app.client.events(run) for run in told.values()] == [[]] * len(names)
+    assert [app.events(run) for run in told.values()] == [[]] * len(names)
     app.close()

@@ -21,22 +21,22 @@ gives up while it waits is not sent; one who is on the way may make its run all 
 import asyncio
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextvars import Context
 from copy import copy
 from typing import NamedTuple
 
+from windlass.client.announce import publish_created
 from windlass.domain.run import Enqueued, NewRun
 from windlass.errors import SchemaMismatch, StoreFull, StoreUnavailable, WindlassError
 from windlass.store.interface import Store
+from windlass.transport.interface import Transport
 
 _MOST = 500
 _MOST_BYTES = 4 * 2**20  # of input: a call that takes long is one that many wait for
 _EVERYBODYS = (StoreUnavailable, StoreFull, SchemaMismatch)
 _WORTH_OVERLAPPING = 20
 _AWAY = 2  # members with keys that got no answer, one after the other
-
-Announce = Callable[[Sequence[NewRun], Sequence[Enqueued]], Awaitable[None]]
 
 
 class _Member(NamedTuple):
@@ -54,10 +54,9 @@ class _Member(NamedTuple):
 class GroupCommit:
     """Enqueues for all coroutines, each with those of its own loop."""
 
-    def __init__(self, store: Store, announce: Announce) -> None:
-        """`announce` tells workers of runs that were made; it must not fail."""
+    def __init__(self, store: Store, transport: Transport) -> None:
         self._store = store
-        self._announce = announce
+        self._transport = transport
         self._groups: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Group]
         self._groups = weakref.WeakKeyDictionary()
 
@@ -66,16 +65,16 @@ class GroupCommit:
         loop = asyncio.get_running_loop()
         group = self._groups.get(loop)
         if group is None:
-            group = self._groups[loop] = _Group(self._store, self._announce)
+            group = self._groups[loop] = _Group(self._store, self._transport)
         return group.enqueue(loop, runs)
 
 
 class _Group:
     """The coroutines of one loop."""
 
-    def __init__(self, store: Store, announce: Announce) -> None:
+    def __init__(self, store: Store, transport: Transport) -> None:
         self._store = store
-        self._announce = announce
+        self._transport = transport
         self._waiting: deque[_Member] = deque()
         self._came = 0
         self._unanswered = 0  # members with keys, since something was answered
@@ -137,7 +136,8 @@ class _Group:
         runs = [run for member in group for run in member.runs]
         try:
             answers = await self._store.arun(self._store.operations.enqueue(runs))
-            await self._announce(runs, answers)
+            if publish_created(self._transport, runs, answers):
+                await self._store.anotify()
         except _EVERYBODYS as error:
             self._unreached(group, came, error)
             return

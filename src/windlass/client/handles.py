@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from windlass.client.run import Run
+from windlass.client.scope import Scope
 from windlass.domain.run import Enqueued, NewRun, RunRecord
 from windlass.domain.states import Status
 from windlass.errors import RunNotFound
-
-if TYPE_CHECKING:
-    from windlass.client.client import Client
 
 _NONE: Mapping[str, RunRecord] = {}
 
@@ -18,17 +16,17 @@ _NONE: Mapping[str, RunRecord] = {}
 class Handles(Sequence[Run]):
     """What was asked for and what the store answered, as runs in the same order."""
 
-    __slots__ = ("_answers", "_client", "_known", "_made", "_runs")
+    __slots__ = ("_answers", "_known", "_made", "_runs", "_scope")
 
     def __init__(
         self,
-        client: "Client",
+        scope: Scope,
         runs: Sequence[NewRun],
         answers: Sequence[Enqueued],
         known: Sequence[RunRecord],
     ) -> None:
         """`known` are the runs that were there before. Raises RunNotFound where one is not."""
-        self._client = client
+        self._scope = scope
         self._runs = runs
         self._answers = answers
         self._known = {record.id: record for record in known} if known else _NONE
@@ -61,7 +59,7 @@ class Handles(Sequence[Run]):
         if made is None:
             answer = self._answers[index]
             record = self._known.get(answer.id) or _fresh(self._runs[index], answer)
-            made = self._made[index] = Run(self._client, record)
+            made = self._made[index] = Run(self._scope, record)
         return made
 
 

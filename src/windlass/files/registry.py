@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windlass.client import Run
+from windlass.client import Scope
 from windlass.domain.job import JobSpec
-from windlass.errors import DuplicateJob, JobFileError, UnknownJob
+from windlass.errors import DuplicateJob, JobFileError
 from windlass.files.definition import Plan
+from windlass.files.faces import JobFaces
 from windlass.files.loader import NOTHING, JobFile, Loaded, load_folder
+from windlass.files.verbs import JobVerbs
 from windlass.files.watch import Watcher
 from windlass.job import Job
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LATEST = 50
 AnyJob = Job[Any, Any, Any]
 
 
@@ -42,11 +43,12 @@ class RegisteredJob:
     error: JobFileError | None = None
 
 
-class Jobs(Mapping[str, AnyJob]):
+class Jobs(Mapping[str, AnyJob], JobFaces):
     """The jobs of an application, by name. Workers that run see what changes here."""
 
-    def __init__(self, app: "Windlass") -> None:
+    def __init__(self, app: "Windlass", scope: Scope) -> None:
         self._app = app
+        self._scope = scope
         self._lock = threading.RLock()
         self._code: dict[str, AnyJob] = {}
         self._loaded: Loaded = NOTHING
@@ -97,7 +99,7 @@ class Jobs(Mapping[str, AnyJob]):
         others are jobs from now on, in workers that run as well.
         """
         with self._lock:
-            self._folder = Path(folder or self._app.settings.jobs).absolute()
+            self._folder = Path(folder or self._scope.settings.jobs).absolute()
             return self.reload()
 
     def reload(self) -> Sequence[JobFileError]:
@@ -135,21 +137,9 @@ class Jobs(Mapping[str, AnyJob]):
             self._folder = None
             self._settle(NOTHING)
 
-    # -- runs -------------------------------------------------------------------------------
-
-    def runs(self, name: str) -> Sequence[Run]:
-        """The last 50 runs of a job, newest first. Raises UnknownJob."""
-        app = self._app
-        if name not in self and app.store.run(self._stored(name)) is None:
-            raise UnknownJob(name, sorted(self))
-        return app.list(job=name, limit=LATEST)
-
-    async def aruns(self, name: str) -> Sequence[Run]:
-        """As `runs`, in async code."""
-        app = self._app
-        if name not in self and await app.store.arun(self._stored(name)) is None:
-            raise UnknownJob(name, sorted(self))
-        return await app.alist(job=name, limit=LATEST)
+    @property
+    def _verbs(self) -> JobVerbs:
+        return JobVerbs(self._scope, self)
 
     # -- while it runs ----------------------------------------------------------------------
 
@@ -184,15 +174,12 @@ class Jobs(Mapping[str, AnyJob]):
 
     # -- inside -----------------------------------------------------------------------------
 
-    def _stored(self, name: str) -> Any:
-        return self._app.store.operations.get_job(self._app.settings.tenant, name)
-
     def _settle(self, loaded: Loaded) -> None:
         before, self._loaded = self._loaded, loaded
         jobs = dict(self._code)
         for item in loaded.files:
             if item.definition is not None:
-                jobs[item.name] = Job(self._app, item.definition.spec)
+                jobs[item.name] = Job(self._app, self._scope, item.definition.spec)
         self._all = jobs
         if loaded is not before:
             _report(before, loaded)

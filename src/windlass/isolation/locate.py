@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from windlass.client import Client
 from windlass.config import Settings
 from windlass.domain.job import JobSpec
 from windlass.domain.origin import Folder, Origin, Place
@@ -24,7 +23,6 @@ from windlass.files.definition import define
 from windlass.files.source import Reading, Source
 from windlass.files.version import Version
 from windlass.job import Job
-from windlass.store.open import open_store
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -103,9 +101,8 @@ def search_path(home: Path) -> list[str]:
 
 def move(app: "Windlass", url: str) -> None:
     """Let an application that has not been used yet work on another store."""
-    app.settings = replace(app.settings, url=Settings.load(url=url).url)
-    app.store = open_store(app.settings, app.sources)
-    app.client = Client(app.store, app.sources, app.transport, tenant=app.settings.tenant)
+    settings = replace(app.settings, url=Settings.load(url=url).url)
+    app.ground.move(settings, app.sources, app.transport)
 
 
 class Finder:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from windlass.client import Request
+from windlass.client import Request, Scope
 from windlass.domain.schedule import define_schedule
 from windlass.domain.timetable import (
     NewSchedule,
@@ -36,7 +36,7 @@ from windlass.schedules.wanted import ScheduleTerms, Wanted
 from windlass.store.flow import Flow
 
 if TYPE_CHECKING:
-    from windlass.app import Windlass
+    from windlass.files.registry import Jobs
     from windlass.job import Job
 
 log = logging.getLogger(__name__)
@@ -81,8 +81,9 @@ class SyncReport:
 class Declarations:
     """What the code of one application declares."""
 
-    def __init__(self, app: "Windlass", requester: Requester) -> None:
-        self._app = app
+    def __init__(self, scope: Scope, jobs: "Jobs", requester: Requester) -> None:
+        self._scope = scope
+        self._jobs = jobs
         self._requester = requester
         self._declared: dict[str, Declared] = {}
         self._reported: set[str] = set()
@@ -100,7 +101,7 @@ class Declarations:
         key = name if key is None else key
         declared = Declared(key=key, job=name, input=input, terms=terms, request=request)
         anything = request or Request.of_nothing(name)
-        define_schedule(self._app.sources.now(), **declared.wanted(anything).timing)
+        define_schedule(self._scope.sources.now(), **declared.wanted(anything).timing)
         if key in self._declared:
             raise BadOption("key", f"two schedules have the key {key!r}: give one of them another")
         if key.startswith(FILE):
@@ -112,7 +113,7 @@ class Declarations:
         """Store what is declared; report what is stored as declared, and is not any more."""
         report = SyncReport()
         declared = self._all()
-        if declared or self._app.jobs.withdrawn or self._app.jobs.folder is not None:
+        if declared or self._jobs.withdrawn or self._jobs.folder is not None:
             stored = yield from self._stored()
             yield from self._put(declared, stored, report)
             yield from self._remove(declared, stored, report)
@@ -124,7 +125,7 @@ class Declarations:
         """Delete the schedules that have left the code."""
         left = yield from self.left()
         for row in left:
-            yield from delete_wholly(self._app.store, row.ref)
+            yield from delete_wholly(self._scope.store, row.ref)
         return left
 
     def left(self) -> Flow[Sequence[ScheduleRow]]:
@@ -136,15 +137,17 @@ class Declarations:
     # -- inside -----------------------------------------------------------------------------
 
     def _all(self) -> Mapping[str, Declared]:
-        files = (_of_file(name, plan) for name, plan in self._app.jobs.plans().items())
+        files = (_of_file(name, plan) for name, plan in self._jobs.plans().items())
         return {**self._declared, **{declared.key: declared for declared in files}}
 
     def _stored(self) -> Flow[dict[str, ScheduleRow]]:
         found: dict[str, ScheduleRow] = {}
         before: str | None = None
         while True:
-            page: Sequence[ScheduleRow] = yield self._app.store.schedules.list(
-                ScheduleFilter(tenant=self._tenant, origin=Origin.CODE, before=before, limit=_PAGE)
+            page: Sequence[ScheduleRow] = yield self._scope.store.schedules.list(
+                ScheduleFilter(
+                    tenant=self._scope.tenant, origin=Origin.CODE, before=before, limit=_PAGE
+                )
             )
             found.update((row.key or row.id, row) for row in page)
             if len(page) < _PAGE:
@@ -158,7 +161,7 @@ class Declarations:
         report: SyncReport,
     ) -> Flow[None]:
         new: list[NewSchedule] = []
-        now = (yield self._app.store.schedules.due(0)).now
+        now = (yield self._scope.store.schedules.due(0)).now
         for key, one in declared.items():
             row = stored.pop(key, None)
             try:
@@ -169,7 +172,7 @@ class Declarations:
             if made is not None:
                 new.append(made)
         for some in _batches(new):
-            answers: Sequence[Stored] = yield self._app.store.schedules.put(some)
+            answers: Sequence[Stored] = yield self._scope.store.schedules.put(some)
             for item, answer in zip(some, answers, strict=True):
                 kept = {
                     PutOutcome.CREATED: report.created,
@@ -185,23 +188,23 @@ class Declarations:
             request = yield from self._requester.asked(one.job, one.input)
         wanted = one.wanted(request)
         if row is None:  # perhaps somebody made one of this key at run time: it is ours now
-            ref = ScheduleRef(tenant=self._tenant, key=one.key)
-            row = yield self._app.store.schedules.get(ref)
+            ref = ScheduleRef(tenant=self._scope.tenant, key=one.key)
+            row = yield self._scope.store.schedules.get(ref)
         schedule = wanted.define(now, row)
         if row is None and schedule.next_slot(now) is None:
             log.info("schedule is over, not made", extra={"schedule": one.key})
             return None
-        return wanted.new(self._app.sources.new_id(), self._tenant, schedule, now)
+        return wanted.new(self._scope.sources.new_id(), self._scope.tenant, schedule, now)
 
     def _remove(
         self, declared: Mapping[str, Declared], stored: dict[str, ScheduleRow], report: SyncReport
     ) -> Flow[None]:
-        withdrawn = self._app.jobs.withdrawn
+        withdrawn = self._jobs.withdrawn
         for name in sorted(withdrawn):
             key = FILE + name
             row = stored.pop(key, None)
             if key not in declared and row is not None:
-                yield from delete_wholly(self._app.store, row.ref)
+                yield from delete_wholly(self._scope.store, row.ref)
                 report.removed.append(key)
             withdrawn.discard(name)
 
@@ -220,16 +223,12 @@ class Declarations:
             if name not in self._reported:
                 self._reported.add(name)
                 # Of a job that is not here, it may well be another program's.
-                level = logging.WARNING if row.job in self._app.jobs else logging.INFO
+                level = logging.WARNING if row.job in self._jobs else logging.INFO
                 log.log(
                     level,
                     "schedule is not in this code; `windlass schedules prune` deletes such",
                     extra={"schedule": name, "job": row.job},
                 )
-
-    @property
-    def _tenant(self) -> str:
-        return self._app.settings.tenant
 
 
 def _of_file(name: str, plan: Plan) -> Declared:

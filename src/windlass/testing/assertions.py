@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 from windlass import codec
 from windlass.app import Windlass
 from windlass.client import Run
-from windlass.client.client import MOST_PER_PAGE, ListOptions
+from windlass.client.filters import MOST_PER_PAGE, ListOptions
 from windlass.client.requests import check_instant
 from windlass.domain.states import Status
 from windlass.duration import Duration, parse_duration

@@ -209,7 +209,7 @@ class _Draining:
         records: Sequence[RunRecord] = (
             (yield operations.get_runs(self._app.settings.tenant, ids)) if ids else ()
         )
-        found = {record.id: Run(self._app.client, record) for record in records}
+        found = {record.id: Run(self._app.scope, record) for record in records}
         left: Backlog = yield operations.backlog(None, None)
         return Drained(
             runs=[found[run] for run in ids if run in found],

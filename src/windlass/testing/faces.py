@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from windlass.errors import UsageError
+from windlass.store.flow import adrive, drive
 from windlass.store.interface import Call, Store
 
 T = TypeVar("T")
@@ -108,32 +109,22 @@ def loop_is_running() -> bool:
 
 
 def _drive(store: Store, loop: OwnLoop, procedure: Procedure[T]) -> T:
-    answer = None
-    while True:
-        try:
-            step = procedure.send(answer)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
+    def do(step: Call[Any] | Work) -> Any:
         if isinstance(step, Call):
-            answer = store.run(step)
-        elif step.call is not None:
-            answer = step.call()
-        elif step.coroutine is not None:
-            answer = loop.run(step.coroutine())
+            return store.run(step)
+        if step.call is not None:
+            return step.call()
+        return None if step.coroutine is None else loop.run(step.coroutine())
+
+    return drive(procedure, do)
 
 
 async def _adrive(store: Store, procedure: Procedure[T]) -> T:
-    answer = None
-    while True:
-        try:
-            step = procedure.send(answer)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
+    async def do(step: Call[Any] | Work) -> Any:
         if isinstance(step, Call):
-            answer = await store.arun(step)
-        elif step.call is not None:
-            answer = await asyncio.to_thread(step.call)
-        elif step.coroutine is not None:
-            answer = await step.coroutine()
+            return await store.arun(step)
+        if step.call is not None:
+            return await asyncio.to_thread(step.call)
+        return None if step.coroutine is None else await step.coroutine()
+
+    return await adrive(procedure, do)

@@ -60,7 +60,7 @@ def make_run(
     that never renews: once the clock has passed its lease, a drain takes it back.
     """
     making = _Making(app, job, _wish(status, failures, failure, error, result, reason))
-    return Run(app.client, perform_anywhere(app.store, making.run(), making.leave()))
+    return Run(app.scope, perform_anywhere(app.store, making.run(), making.leave()))
 
 
 async def amake_run(
@@ -76,7 +76,7 @@ async def amake_run(
 ) -> Run:
     """As `make_run`, in async code."""
     making = _Making(app, job, _wish(status, failures, failure, error, result, reason))
-    return Run(app.client, await aperform(app.store, making.run(), making.leave()))
+    return Run(app.scope, await aperform(app.store, making.run(), making.leave()))
 
 
 def _wish(

@@ -9,11 +9,13 @@ still open (`connection`) wait for a drain.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from windlass.app import Windlass
-from windlass.client import Client, Request, Run
+from windlass.client import Run
 from windlass.domain.run import RunRecord
 from windlass.domain.states import Status
+from windlass.store.interface import Store
 from windlass.testing.attempts import result_of
 from windlass.testing.faces import Procedure, aperform, perform_anywhere
 from windlass.testing.places import clock_of
@@ -24,43 +26,26 @@ from windlass.testing.worker import LoneWorker
 def inline(app: Windlass) -> Iterator[Windlass]:
     """Run everything that is enqueued inside the block at once, where it is enqueued."""
     clock_of(app)
-    kept = app.client
-    app.client = _InlineClient(app)
-    try:
+    with app.ground.performing(lambda runs: _Inline(app, runs)):
         yield app
-    finally:
-        app.client = kept
 
 
-class _InlineClient(Client):
-    """Enqueues, and runs what it has enqueued."""
+@dataclass(frozen=True, slots=True)
+class _Inline:
+    """Run what was just enqueued, in this order."""
 
-    def __init__(self, app: Windlass) -> None:
-        super().__init__(app.store, app.sources, app.transport, tenant=app.settings.tenant)
-        self._app = app
+    app: Windlass
+    runs: Sequence[Run]
 
-    def enqueue(self, requests: Sequence[Request]) -> Sequence[Run]:
-        """Enqueue, all or none, and run them in this order."""
-        runs = super().enqueue(requests)
-        if _may_be_undone(requests):
-            return runs
-        worker = LoneWorker(self._app)
-        records = perform_anywhere(self._store, _run_each(worker, runs), worker.leave())
-        return [Run(self, record) for record in records]
+    def run(self, store: Store) -> Sequence[Run]:
+        worker = LoneWorker(self.app)
+        records = perform_anywhere(store, _run_each(worker, self.runs), worker.leave())
+        return [Run(self.app.scope, record) for record in records]
 
-    async def aenqueue(self, requests: Sequence[Request]) -> Sequence[Run]:
-        """As `enqueue`."""
-        runs = await super().aenqueue(requests)
-        if _may_be_undone(requests):
-            return runs
-        worker = LoneWorker(self._app)
-        records = await aperform(self._store, _run_each(worker, runs), worker.leave())
-        return [Run(self, record) for record in records]
-
-
-def _may_be_undone(requests: Sequence[Request]) -> bool:
-    """Whether they belong to a transaction of the caller's: until it commits nobody can claim."""
-    return any(request.using.connection is not None for request in requests)
+    async def arun(self, store: Store) -> Sequence[Run]:
+        worker = LoneWorker(self.app)
+        records = await aperform(store, _run_each(worker, self.runs), worker.leave())
+        return [Run(self.app.scope, record) for record in records]
 
 
 def _run_each(worker: LoneWorker, runs: Sequence[Run]) -> Procedure[Sequence[RunRecord]]:

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from windlass.app import Windlass
-from windlass.client import Client
 from windlass.config import Settings, find_file
 from windlass.domain.rules import Moment
 from windlass.errors import UsageError
 from windlass.sources import Sources
-from windlass.store.open import open_store
 from windlass.testing.clock import START, VirtualClock
 from windlass.testing.faces import Procedure, Work, perform_anywhere
 from windlass.transport.store import StoreTransport
@@ -60,24 +58,24 @@ def moved(
     clock = VirtualClock(start)
     sources = Sources.manual(clock=clock, seed=seed)
     if app is None:
-        found = Windlass(url, sources=sources, **settings)
-        kept = None
-    else:
-        found = app
-        kept = (app.settings, app.sources, app.transport, app.store, app.client)
-        app.settings = replace(app.settings.having(**settings), url=url)
-        app.sources, app.transport = sources, StoreTransport()
-        app.store = open_store(app.settings, sources)
-        app.client = Client(app.store, sources, app.transport, tenant=app.settings.tenant)
-    try:
-        found.store.migrate()
-        # Declared schedules count from where they are declared, not from the next drain.
-        clock.before_moving(found.schedules.sync)
+        with _prepared(Windlass(url, sources=sources, **settings), clock) as found:
+            yield found
+        return
+    there = replace(app.settings.having(**settings), url=url)
+    with app.ground.moved(there, sources, StoreTransport()), _prepared(app, clock) as found:
         yield found
+
+
+@contextmanager
+def _prepared(app: Windlass, clock: VirtualClock) -> Iterator[Windlass]:
+    """Bring the schema up to date; close the store afterwards."""
+    try:
+        app.store.migrate()
+        # Declared schedules count from where they are declared, not from the next drain.
+        clock.before_moving(app.schedules.sync)
+        yield app
     finally:
-        perform_anywhere(found.store, _closing(found))
-        if kept is not None:
-            found.settings, found.sources, found.transport, found.store, found.client = kept
+        perform_anywhere(app.store, _closing(app))
 
 
 @contextmanager

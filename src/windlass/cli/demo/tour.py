@@ -176,7 +176,7 @@ class Tour:
         ids = [run.id for run in runs]
         call = self._app.store.operations.get_runs(self._app.settings.tenant, ids)
         found = {record.id: record for record in await self._app.store.arun(call)}
-        return [Run(self._app.client, found[run.id]) for run in runs]
+        return [Run(self._app.scope, found[run.id]) for run in runs]
 
     def _show(self) -> None:
         scene = Scene(

@@ -1,0 +1,124 @@
+"""Where an application works, and for whom.
+
+Jobs, schedules, requests and runs hold a :class:`Scope`, never the application. A scope is one
+tenant's view of a :class:`Ground`: the store and what belongs to it. All scopes of an application
+share one ground, and look at it anew at each use, so that the application can be moved to another
+store as a whole (:meth:`Ground.move`). The testing kit and child processes do that; nothing else
+changes a ground.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from windlass.client.group import GroupCommit
+from windlass.config import Settings
+from windlass.sources import Sources
+from windlass.store.flow import Act, Flow, arun_flow, run_flow
+from windlass.store.interface import Store
+from windlass.store.open import open_store
+from windlass.transport.interface import Transport
+
+if TYPE_CHECKING:
+    from windlass.client.run import Run
+
+T = TypeVar("T")
+
+Performer = Callable[[Sequence["Run"]], Act[Sequence["Run"]]]
+"""Runs what was just enqueued, at once."""
+
+
+class Ground:
+    """What an application stands on: settings, sources of time and ids, transport, store."""
+
+    settings: Settings
+    sources: Sources
+    transport: Transport
+    store: Store
+    group: GroupCommit
+
+    def __init__(self, settings: Settings, sources: Sources, transport: Transport) -> None:
+        self.performer: Performer | None = None
+        self._stand(settings, sources, transport)
+
+    def move(self, settings: Settings, sources: Sources, transport: Transport) -> None:
+        """Go to the store that the settings name."""
+        self._stand(settings, sources, transport)
+
+    @contextmanager
+    def moved(self, settings: Settings, sources: Sources, transport: Transport) -> Iterator[None]:
+        """Go there, and come back to the store that was left."""
+        kept = (self.settings, self.sources, self.transport, self.store, self.group)
+        self._stand(settings, sources, transport)
+        try:
+            yield
+        finally:
+            self.settings, self.sources, self.transport, self.store, self.group = kept
+
+    @contextmanager
+    def performing(self, performer: Performer) -> Iterator[None]:
+        """Have what is enqueued meanwhile run at once."""
+        kept, self.performer = self.performer, performer
+        try:
+            yield
+        finally:
+            self.performer = kept
+
+    def _stand(self, settings: Settings, sources: Sources, transport: Transport) -> None:
+        self.settings = settings
+        self.sources = sources
+        self.transport = transport
+        self.store = open_store(settings, sources)
+        self.group = GroupCommit(self.store, transport)
+
+
+class Scope:
+    """One tenant's view of a ground; without a tenant, that of the settings."""
+
+    __slots__ = ("_tenant", "ground")
+
+    def __init__(self, ground: Ground, tenant: str | None = None) -> None:
+        self.ground = ground
+        self._tenant = tenant
+
+    @property
+    def tenant(self) -> str:
+        """Whose rows are read and written."""
+        return self.ground.settings.tenant if self._tenant is None else self._tenant
+
+    @property
+    def store(self) -> Store:
+        """All durable state."""
+        return self.ground.store
+
+    @property
+    def sources(self) -> Sources:
+        """Time, ids and randomness."""
+        return self.ground.sources
+
+    @property
+    def transport(self) -> Transport:
+        """How run ids reach workers."""
+        return self.ground.transport
+
+    @property
+    def settings(self) -> Settings:
+        """The application's settings."""
+        return self.ground.settings
+
+
+class Verbs:
+    """What can be done in a scope, as flows. The two faces of each verb are generated from it."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def perform(self, flow: Flow[T]) -> T:
+        """Run one of the flows, blocking."""
+        return run_flow(self._scope.store, flow)
+
+    async def aperform(self, flow: Flow[T]) -> T:
+        """Run one of the flows on the loop."""
+        return await arun_flow(self._scope.store, flow)

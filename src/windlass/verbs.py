@@ -1,0 +1,53 @@
+"""What an application does beyond single runs: enqueue by name, look at its workers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Unpack
+
+from windlass.client.enqueue import enqueue
+from windlass.client.requests import Request, UsingOptions
+from windlass.client.run import Run
+from windlass.client.scope import Scope
+from windlass.client.verbs import RunVerbs
+from windlass.domain.inspection import WorkerState
+from windlass.requester import Named, Requester
+from windlass.store.flow import Flow
+
+
+class AppVerbs(RunVerbs):
+    """The verbs of an application."""
+
+    __slots__ = ("_requester",)
+
+    def __init__(self, scope: Scope, requester: Requester) -> None:
+        super().__init__(scope)
+        self._requester = requester
+
+    def enqueue(
+        self,
+        job: str,
+        input: Mapping[str, Any] | None = None,
+        **options: Unpack[UsingOptions],
+    ) -> Flow[Run]:
+        """Enqueue by name; the handler need not be in this process."""
+        request = yield from self._requester.asked(job, input, **options)
+        runs = yield from enqueue(self._scope, [request])
+        return runs[0]
+
+    def enqueue_many(
+        self, requests: Iterable[Request | Named], *, connection: object = None
+    ) -> Flow[Sequence[Run]]:
+        """Enqueue many runs in one round trip, all or none: `[job.request(...), ...]`.
+
+        A job that other code defines is named: `("name", {"user_id": 7})`. With `connection`,
+        your own transaction, the runs exist if and only if that commits.
+        """
+        asked = yield from self._requester.asked_all(requests, connection)
+        return (yield from enqueue(self._scope, asked))
+
+    def workers(self, *, runs: int = 100) -> Flow[Sequence[WorkerState]]:
+        """All workers, dead ones that nobody has reaped yet included, and what each is doing.
+
+        At most `runs` runs of each are named, those that started first; all are counted.
+        """
+        found: Sequence[WorkerState] = yield self._scope.store.inspection.workers(runs)
+        return found
