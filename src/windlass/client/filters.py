@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, TypedDict
 
 from windlass.client.requests import check_instant
 from windlass.domain.job import check_max_attempts, check_text
+from windlass.domain.open_enum import member_of
 from windlass.domain.run import RunFilter
 from windlass.domain.states import Failure, Status
 from windlass.errors import BadOption, RunNotFound
@@ -67,16 +67,6 @@ def check_id(run: object) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _one_of(kind: type[StrEnum]) -> Callable[[str, Any], StrEnum]:
-    def read(option: str, value: Any) -> StrEnum:
-        try:
-            return kind(value)
-        except ValueError:
-            raise BadOption(option, f"{value!r} is not one of {', '.join(kind)}") from None
-
-    return read
-
-
 def _name(option: str, value: Any) -> str:
     return check_text(option, value, _LONGEST_NAME)
 
@@ -95,11 +85,11 @@ def _page(option: str, value: Any) -> int:
 
 
 _LIST_READERS: dict[str, Callable[[str, Any], Any]] = {
-    "status": _one_of(Status),
+    "status": lambda option, value: member_of(option, Status, value),
     "job": _name,
     "queue": _name,
     "tag": _name,
-    "failure": _one_of(Failure),
+    "failure": lambda option, value: member_of(option, Failure, value),
     "created_from": check_instant,
     "created_to": check_instant,
     "dead": _truth,

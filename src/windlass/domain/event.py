@@ -4,10 +4,10 @@ Each event is written by the transaction that makes it true, under its subject's
 ``seq``. ``attempt`` on an event is the number of starts so far, 0 where the subject is no run.
 """
 
-from enum import StrEnum
+from windlass.domain.open_enum import OpenEnum
 
 
-class EventType(StrEnum):
+class EventType(OpenEnum):
     """What can be read in the history of a run, or of a schedule."""
 
     # data: {"why": "delay"} where it is not yet due; {"schedule": id, "slot": …} of a schedule's
@@ -37,7 +37,7 @@ class EventType(StrEnum):
     SCHEDULE_SKIPPED = "schedule.skipped"  # data: {"slot": …, "why": "overlap" or "full"}
 
 
-class AttemptOutcome(StrEnum):
+class AttemptOutcome(OpenEnum):
     """How an attempt ended; what the run did next is in the events."""
 
     SUCCEEDED = "succeeded"

@@ -19,10 +19,11 @@ transaction, and the run is ``queued``.
 from enum import StrEnum
 from types import MappingProxyType
 
+from windlass.domain.open_enum import OpenEnum
 from windlass.errors import IllegalTransition
 
 
-class Status(StrEnum):
+class Status(OpenEnum):
     """What a user sees of a run."""
 
     SCHEDULED = "scheduled"  # not yet due: a future time, a backoff, a snooze
@@ -43,7 +44,7 @@ class Status(StrEnum):
 FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELED})
 
 
-class Failure(StrEnum):
+class Failure(OpenEnum):
     """Why a failed run failed."""
 
     EXHAUSTED = "exhausted"  # max_attempts failures
@@ -125,6 +126,8 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
     }
 )
 
+_NOWHERE: MappingProxyType[Verb, Status] = MappingProxyType({})  # from a status we do not know
+
 # What would send a run round again; under a cancel intent it ends the run instead.
 _ROUND_AGAIN = frozenset({Verb.BACKOFF, Verb.SNOOZE, Verb.RELEASE, Verb.REAP, Verb.CRASH})
 
@@ -135,7 +138,7 @@ def advance(status: Status, verb: Verb, *, run: str = "?", stale: bool = False) 
     A succeeded run may be reopened only once retention has marked it stale: before that,
     a second success would silently replace the first.
     """
-    target = TRANSITIONS[status].get(verb)
+    target = TRANSITIONS.get(status, _NOWHERE).get(verb)
     if target is None or (status is Status.SUCCEEDED and not stale):
         raise IllegalTransition(run=run, status=status, verb=verb)
     return target

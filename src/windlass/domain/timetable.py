@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import msgspec
 
+from windlass.domain.open_enum import OpenEnum
 from windlass.domain.run import DEFAULT_TENANT, NewRun
 from windlass.domain.states import Status
 from windlass.errors import BadArguments
@@ -34,14 +35,14 @@ class Overlap(StrEnum):
     CANCEL_RUNNING = "cancel_running"
 
 
-class Origin(StrEnum):
+class Origin(OpenEnum):
     """Who made a schedule."""
 
     CODE = "code"
     RUNTIME = "runtime"
 
 
-class SlotOutcome(StrEnum):
+class SlotOutcome(OpenEnum):
     """What became of a slot."""
 
     FIRED = "fired"  # it has a run

@@ -15,6 +15,7 @@ from windlass.client.filters import MOST_PER_PAGE
 from windlass.client.run import Run
 from windlass.client.scope import Scope, Verbs
 from windlass.domain.firing import by_hand
+from windlass.domain.open_enum import member_of
 from windlass.domain.rules import MICROSECOND, Moment, parse_moment
 from windlass.domain.run import Event, RunRecord, RunRef
 from windlass.domain.schedule import check_new, parse_overlap
@@ -307,7 +308,7 @@ def _filter(tenant: str, query: ListSchedules) -> ScheduleFilter:
             known = ", ".join(ListSchedules.__annotations__)
             raise BadOption(name, f"there is no such option; there are {known}")
     if "origin" in given:
-        given["origin"] = _origin(given["origin"])
+        given["origin"] = member_of("origin", Origin, given["origin"])
     return ScheduleFilter(tenant=tenant, **given)
 
 
@@ -315,13 +316,6 @@ def _there(name: str, row: ScheduleRow | None) -> ScheduleRow:
     if row is None:
         raise ScheduleNotFound(name[:100])
     return row
-
-
-def _origin(value: object) -> Origin:
-    for origin in Origin:
-        if origin == value:
-            return origin
-    raise BadOption("origin", f"{value!r} is none of {', '.join(Origin)}")
 
 
 def _past_slots(

@@ -13,6 +13,7 @@ import msgspec
 from windlass import codec
 from windlass.app import Windlass
 from windlass.client import Request, Run
+from windlass.domain.open_enum import member_of
 from windlass.domain.outcome import Outcome, describe_error
 from windlass.domain.run import Finish, RunRecord, RunRef
 from windlass.domain.states import Failure, Status
@@ -89,14 +90,14 @@ def _wish(
 ) -> _Wish:
     if status in _UNMADE:
         raise BadOption("status", f"no run can be {status} yet")
-    how = Failure(failure)
+    how = member_of("failure", Failure, failure)
     uncounted = how in (Failure.EXPIRED, Failure.CRASHED)
     least = 1 if status == Status.FAILED and not uncounted else 0
     count = least if failures is None else failures
     if count < least or (uncounted and status == Status.FAILED and count):
         raise BadOption("failures", f"{count} does not go with {status}, {how.value}")
     return _Wish(
-        status=Status(status),
+        status=member_of("status", Status, status),
         failures=count,
         failure=how,
         error=error or MadeUp("made up"),
