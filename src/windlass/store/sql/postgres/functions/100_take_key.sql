@@ -3,6 +3,7 @@
 create or replace function windlass.is_known(p_tenant text, p_id uuid) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
@@ -19,6 +20,7 @@ create or replace function windlass.take_key(
 ) returns uuid
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

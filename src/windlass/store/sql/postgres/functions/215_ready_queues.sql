@@ -3,6 +3,7 @@
 create or replace function windlass.ready_queues(p_turn bigint) returns text[]
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

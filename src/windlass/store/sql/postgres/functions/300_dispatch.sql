@@ -3,6 +3,7 @@ create or replace function windlass.dispatch(p_limit integer default 500)
 returns table (tenant text, id uuid)
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

@@ -9,6 +9,7 @@ create or replace function windlass.reap(p_max_crashes integer, p_limit integer 
 returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

@@ -12,6 +12,7 @@ create or replace function windlass.sweep(
 ) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_sort = off
 as $$

@@ -3,6 +3,7 @@ create or replace function windlass.get_runs(p_tenant text, p_ids uuid[])
 returns setof windlass.run_view
 language plpgsql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

@@ -9,6 +9,7 @@ create or replace function windlass.list_ids(
 ) returns setof uuid
 language plpgsql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

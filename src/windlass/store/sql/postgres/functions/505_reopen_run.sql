@@ -7,6 +7,7 @@ create or replace function windlass.reopen_run(
 ) returns windlass.runs
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

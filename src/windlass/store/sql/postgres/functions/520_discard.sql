@@ -2,6 +2,7 @@
 create or replace function windlass.discard(p_tenant text, p_ids uuid[]) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

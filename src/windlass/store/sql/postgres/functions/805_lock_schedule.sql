@@ -5,6 +5,7 @@ create or replace function windlass.lock_schedule(p_tenant text, p_id uuid, p_ke
 returns windlass.schedules
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

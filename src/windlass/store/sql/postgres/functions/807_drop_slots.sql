@@ -4,6 +4,7 @@ create or replace function windlass.drop_slots(p_tenant text, p_schedule uuid, p
 returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

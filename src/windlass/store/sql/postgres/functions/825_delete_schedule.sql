@@ -5,6 +5,7 @@ create or replace function windlass.delete_schedule(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

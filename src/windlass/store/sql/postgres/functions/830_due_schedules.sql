@@ -5,6 +5,7 @@
 create or replace function windlass.due_schedules(p_limit integer default 100) returns json
 language plpgsql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

@@ -6,6 +6,7 @@
 create or replace function windlass.hold_schedules(p_decisions json) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

@@ -10,6 +10,7 @@
 create or replace function windlass.judge_slots(p_held json, p_most_waiting integer) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

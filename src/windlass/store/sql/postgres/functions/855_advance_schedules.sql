@@ -4,6 +4,7 @@ create or replace function windlass.advance_schedules(p_judged json, p_now times
 returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

@@ -4,6 +4,7 @@
 create or replace function windlass.release_waiting(p_limit integer default 100) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
