@@ -79,6 +79,8 @@ create table windlass.timers (
 
 create index timers_by_due on windlass.timers (due_at);
 create index timers_by_expiry on windlass.timers (expires_at) where expires_at is not null;
+-- What backs off is found without reading what is scheduled.
+create index timers_in_backoff on windlass.timers (job, queue) where why = 'backoff';
 
 create table windlass.ready (
   tenant       text not null,
@@ -131,7 +133,8 @@ create table windlass.workers (
   jobs        text[] not null,
   seats       integer not null,
   started_at  timestamptz not null,
-  alive_until timestamptz not null
+  alive_until timestamptz not null,
+  renewed_at  timestamptz  -- alive_until alone does not tell how long its lease is
 ) with (fillfactor = 50);
 
 create table windlass.attempts (

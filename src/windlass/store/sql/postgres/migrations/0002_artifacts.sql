@@ -17,6 +17,3 @@ create table windlass.artifacts (
 create index artifacts_by_run on windlass.artifacts (tenant, run) where run is not null;
 
 alter table windlass.attempts add column version text;
-
--- It now takes the worker as well.
-drop function if exists windlass.sync_jobs(json);

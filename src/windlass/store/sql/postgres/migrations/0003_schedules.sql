@@ -61,14 +61,12 @@ create table windlass.schedule_live (
   primary key (tenant, schedule, slot, run)
 );
 
-alter table windlass.runs add column schedule uuid, add column slot timestamptz;
+-- Schedules that are deleted and whose record of slots is longer than one transaction should
+-- delete: the rest of it goes piece by piece, whoever comes next goes on with it.
+create table windlass.schedule_gone (
+  tenant   text not null,
+  schedule uuid not null,
+  primary key (tenant, schedule)
+);
 
--- Their rows have two columns more: they are made anew by their files.
-drop function if exists windlass.cycle(text, bigint, text[], uuid[], bigint[], json[], json,
-                                       integer, text[], text[], json, integer, text[], uuid[]);
-drop function if exists windlass.claim(text, bigint, integer, text[], text[], json, integer);
-drop function if exists windlass.claim_ids(text, bigint, integer, text[], text[], text[], uuid[]);
-drop function if exists windlass.lease_heads(text, bigint, integer, text[], text[], json, integer,
-                                             timestamptz);
-drop function if exists windlass.lease_named(text, bigint, integer, text[], text[], text[],
-                                             uuid[], timestamptz);
+alter table windlass.runs add column schedule uuid, add column slot timestamptz;

@@ -79,6 +79,8 @@ create table timers (
 
 create index timers_by_due on timers (due_at);
 create index timers_by_expiry on timers (expires_at) where expires_at is not null;
+-- What backs off is found without reading what is scheduled.
+create index timers_in_backoff on timers (job, queue) where why = 'backoff';
 
 -- The claim order is the tree itself: a claim reads, copies and deletes one range of it.
 create table ready (
@@ -132,7 +134,8 @@ create table workers (
   jobs        text not null,
   seats       integer not null,
   started_at  integer not null,
-  alive_until integer not null
+  alive_until integer not null,
+  renewed_at  integer  -- alive_until alone does not tell how long its lease is
 ) strict, without rowid;
 
 create table attempts (

@@ -59,5 +59,13 @@ create table schedule_live (
   primary key (tenant, schedule, slot, run)
 ) strict, without rowid;
 
+-- Schedules that are deleted and whose record of slots is longer than one transaction should
+-- delete: the rest of it goes piece by piece, whoever comes next goes on with it.
+create table schedule_gone (
+  tenant   text not null,
+  schedule blob not null,
+  primary key (tenant, schedule)
+) strict, without rowid;
+
 alter table runs add column schedule blob;
 alter table runs add column slot integer;

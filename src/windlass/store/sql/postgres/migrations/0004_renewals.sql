@@ -1,3 +1,0 @@
--- When a worker was last heard of: alive_until alone does not tell how long its lease is.
-
-alter table windlass.workers add column renewed_at timestamptz;

@@ -1,8 +1,0 @@
--- Schedules that are deleted and whose record of slots is longer than one transaction should
--- delete: the rest of it goes piece by piece, whoever comes next goes on with it.
-
-create table schedule_gone (
-  tenant   text not null,
-  schedule blob not null,
-  primary key (tenant, schedule)
-) strict, without rowid;
