@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -87,6 +88,85 @@ def test_places_that_would_do_harm_are_refused(app: Windlass, tmp_path: Path) ->
     with pytest.raises(UsageError, match="in use"):
         app.store.backup(tmp_path / "other.db", replace=True)
     other.close()
+    app.close()
+
+
+def test_files_of_the_store_itself_are_refused_by_any_spelling(
+    app: Windlass, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = app.jobs["send"].enqueue(n=1).id
+    (tmp_path / "folder").symlink_to(tmp_path)
+    for end in ("-wal", "-shm"):
+        (tmp_path / f"symbolic{end}").symlink_to(tmp_path / f"w.db{end}")
+        os.link(tmp_path / f"w.db{end}", tmp_path / f"hard{end}")
+    spellings = [f"{name}{end}" for end in ("-wal", "-shm") for name in ("symbolic", "hard")]
+    for end in ("-wal", "-shm", "-journal", "-ballast", "-wake"):
+        spellings += [f"w.db{end}", f"W.DB{end.upper()}", f"./folder/w.db{end}"]
+    before = {path: path.read_bytes() for path in tmp_path.glob("w.db-*") if path.is_file()}
+
+    for name in spellings:
+        with pytest.raises(UsageError, match=r"belongs to the database .*w\.db"):
+            app.store.backup(Path(name), replace=True)
+
+    assert {path: path.read_bytes() for path in before} == before
+    assert "belongs to" in fails(2, "backup", "w.db-wal", "--force", "--url", "sqlite:///w.db")
+    assert made in {run.id for run in app.list()}
+    app.close()
+
+
+def test_what_is_no_file_is_not_replaced(app: Windlass, tmp_path: Path) -> None:
+    """A pipe stands for a device, which such a mistake would remove from this machine."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(UsageError, match="not a regular file"):
+            app.store.backup(tmp_path / name, replace=True)
+    assert (tmp_path / "pipe").is_fifo()
+    app.close()
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_database_that_somebody_uses_is_not_replaced(
+    app: Windlass, tmp_path: Path, mode: str
+) -> None:
+    place = tmp_path / "other.db"
+    other = apsw.Connection(str(place))
+    other.pragma("journal_mode", mode)
+    other.execute("create table mine (n); insert into mine values (1); begin; select * from mine")
+
+    with pytest.raises(UsageError, match="a database in use"):
+        app.store.backup(place, replace=True)
+    for end in ("-wal", "-shm", "-journal"):
+        with pytest.raises(UsageError, match="belongs to the database"):
+            app.store.backup(tmp_path / f"other.db{end}", replace=True)
+
+    assert other.execute("select n from mine").get == 1
+    other.execute("rollback")
+    other.close()
+    app.store.backup(place, replace=True)  # nobody has it open now
+    assert len(runs_in(place)) == 1
+    app.close()
+
+
+def test_log_that_was_left_behind_is_not_given_to_a_backup(app: Windlass, tmp_path: Path) -> None:
+    (tmp_path / "copy.db-wal").write_bytes(b"somebody's")
+    with pytest.raises(UsageError, match=r"copy\.db-wal is beside it"):
+        app.store.backup(tmp_path / "copy.db", replace=True)
+    assert not (tmp_path / "copy.db").exists()
+    app.close()
+
+
+def test_backup_replaces_one_name_of_several(app: Windlass, tmp_path: Path) -> None:
+    copy, kept = tmp_path / "copy.db", tmp_path / "monday.db"
+    app.store.backup(copy, replace=False)
+    os.link(copy, kept)
+    late = app.jobs["send"].enqueue(n=1).id
+
+    app.store.backup(copy, replace=True)
+
+    assert late in runs_in(copy)
+    assert late not in runs_in(kept)
     app.close()
 
 

@@ -8,13 +8,16 @@ its destination, checked, flushed, and only then given its name: there is never 
 import contextlib
 import os
 import tempfile
+import unicodedata
 from pathlib import Path
 
 import apsw
 
 from windlass.errors import StoreError, UsageError
 from windlass.store.sqlite import faults
+from windlass.store.sqlite.files import BESIDE, COMPANIONS
 from windlass.store.sqlite.forks import gate
+from windlass.store.sqlite.transaction import queries
 
 _PATIENCE_MILLISECONDS = 10_000
 
@@ -36,6 +39,7 @@ def backup(source: Path, place: Path, *, replace: bool) -> int:
         with gate.using(source):
             _copy(source, Path(name))
         _flush(Path(name))
+        _refuse_in_use(place)  # somebody may have opened it meanwhile
         Path(name).replace(place)
         _flush(place.parent)
     except apsw.Error as error:
@@ -43,21 +47,76 @@ def backup(source: Path, place: Path, *, replace: bool) -> int:
     except OSError as error:
         raise StoreError(f"{place} cannot be written: {error.strerror}.") from error
     finally:
-        for end in ("", "-wal", "-shm"):
+        for end in ("", *COMPANIONS):
             with contextlib.suppress(FileNotFoundError):
                 Path(name + end).unlink()
     return place.stat().st_size
 
 
 def _check(source: Path, place: Path, *, replace: bool) -> None:
-    if place == source or (place.exists() and place.samefile(source)):
+    """Refuse a place where the copy would do harm, or that somebody may still want."""
+    if _is_same(place, source):
         raise UsageError(f"{place} is the store itself: name another file for its backup.")
+    owner = _owner(place, source)
+    if owner is not None:
+        raise UsageError(f"{place} belongs to the database {owner}: name another file.")
     if place.is_dir():
         raise UsageError(f"{place} is a folder: name a file in it.")
+    if place.exists() and not place.is_file():
+        raise UsageError(f"{place} is not a regular file: name one for the backup.")
     if place.exists() and not replace:
         raise UsageError(f"{place} exists: name another file, or replace it by --force.")
-    if place.with_name(place.name + "-wal").exists():
-        raise UsageError(f"{place} is a database in use: name another file.")
+    _refuse_in_use(place)
+
+
+def _is_same(place: Path, other: Path) -> bool:
+    """Whether both are one file, also where a file system does not tell capitals from others."""
+    if place.exists() and other.exists():
+        return place.samefile(other)
+    if _folded(place.name) != _folded(other.name):
+        return False
+    ours, theirs = place.parent, other.parent
+    return ours == theirs or (ours.exists() and theirs.exists() and ours.samefile(theirs))
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _owner(place: Path, source: Path) -> Path | None:
+    """The database that keeps something under this name: its log, for instance."""
+    for end in (*COMPANIONS, *BESIDE):
+        if _is_same(place, source.with_name(source.name + end)):
+            return source
+        base = Path(str(place)[: -len(end)])
+        if _folded(place.name).endswith(end) and base.is_file():
+            return base
+    return None
+
+
+def _refuse_in_use(place: Path) -> None:
+    """Refuse a database that somebody has open, or whose log was left behind."""
+    for name in (place.with_name(place.name + end) for end in COMPANIONS):
+        if name.exists():  # SQLite would take it for the copy's own
+            raise UsageError(
+                f"{place} is a database in use, or was not closed: {name.name} is beside it. "
+                "Name another file."
+            )
+    if not place.exists() or place.stat().st_nlink > 1:
+        return  # of several names, only this one goes
+    with gate.using(place):
+        try:
+            # By SQLite: closing a descriptor of our own would drop this process's locks on it.
+            other = apsw.Connection(str(place), flags=apsw.SQLITE_OPEN_READWRITE)
+            try:
+                other.execute(queries()["begin_exclusive"])
+                other.execute(queries()["rollback"])
+            finally:
+                other.close(True)
+        except faults.BUSY:
+            raise UsageError(f"{place} is a database in use: name another file.") from None
+        except apsw.Error:
+            return  # not a database: the caller has said that it may go
 
 
 def _copy(source: Path, place: Path) -> None:

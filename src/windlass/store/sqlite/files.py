@@ -11,6 +11,8 @@ from windlass.errors import BadOption, StoreError
 _SCHEME = "sqlite:///"
 _MOUNTS = Path("/proc/self/mounts")
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
+COMPANIONS = ("-wal", "-shm", "-journal")  # what SQLite keeps beside a database
+BESIDE = ("-ballast", "-wake")  # and what we do
 REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "fuse.sshfs"})
 
 

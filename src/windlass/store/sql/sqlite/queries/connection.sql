@@ -17,6 +17,10 @@ pragma journal_size_limit = 67108864;
 -- name: begin_write
 begin immediate
 
+-- name: begin_exclusive
+-- Only if nobody else has the file locked, not even for reading.
+begin exclusive
+
 -- name: begin_read
 begin deferred
 
