@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, TypeVar
 
+import msgspec
 import psycopg
 import pytest
 
+from tests.conformance.desk import Desk
 from tests.conformance.history import History, violations
 from tests.conformance.kit import Driver, Opened, make_finish, raw, requires
-from tests.conformance.places import Place, PostgresPlace
+from tests.conformance.places import Place, PostgresPlace, opened
 from tests.conformance.test_undone import PATIENCE, waiting
 from windlass.domain.outcome import Outcome
+from windlass.domain.run import JobRow
 from windlass.domain.states import Status
+from windlass.sources import Sources
+from windlass.store.postgres.store import PostgresStore
+
+T = TypeVar("T")
+Connection = psycopg.Connection[tuple[Any, ...]]
 
 pytestmark = requires("parallel_writers", "server")
 
@@ -26,7 +35,7 @@ def drive(open_real: Opened) -> Driver:
 
 
 @pytest.fixture
-def other(place: Place) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+def other(place: Place) -> Iterator[Connection]:
     """Somebody who looks for a deadlock as soon as he waits, and does not wait long."""
     assert isinstance(place, PostgresPlace)
     settings = "-c deadlock_timeout=1ms -c lock_timeout=2s"
@@ -35,7 +44,7 @@ def other(place: Place) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
 
 
 def test_ends_of_two_kinds_are_taken_in_one_order(
-    place: Place, drive: Driver, other: psycopg.Connection[tuple[Any, ...]]
+    place: Place, drive: Driver, other: Connection
 ) -> None:
     """The success is of the second run, the failure of the first; a schedule stops both."""
     first, second = sorted(drive.start_many(2), key=lambda run: run.id)
@@ -59,7 +68,7 @@ def test_ends_of_two_kinds_are_taken_in_one_order(
 
 
 def test_a_discard_does_not_wait_for_the_end_of_a_live_run(
-    drive: Driver, other: psycopg.Connection[tuple[Any, ...]]
+    drive: Driver, other: Connection
 ) -> None:
     dead, live = drive.start_many(2)
     drive.finish(dead, Outcome.FAILED)
@@ -77,3 +86,129 @@ def test_a_discard_does_not_wait_for_the_end_of_a_live_run(
     other.commit()
     assert found == (1,)
     assert violations(History.read(drive.tables)) == []
+
+
+# -- two who enqueue ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def strict(place: Place) -> Iterator[Callable[[], Driver]]:
+    """Opens drivers that look for deadlocks at once, and do not repeat what one has undone."""
+    assert isinstance(place, PostgresPlace)
+    url = f"{place.url}?options=-c%20deadlock_timeout%3D10ms"
+    with ExitStack() as stack:
+
+        def made() -> Driver:
+            sources = Sources.system()
+            store = stack.enter_context(PostgresStore(url, sources=sources, patience=0))
+            return Driver(store, store.run, sources, stack.enter_context(opened(place)))
+
+        yield made
+
+
+def crossing(
+    place: Place,
+    hold: Callable[[Connection], object],
+    first: Callable[[], T],
+    second: Callable[[], T],
+) -> tuple[T, T]:
+    """Run two calls that need what a third holds; it lets go once both wait, for it or for each
+    other. Returns what both answered."""
+    assert isinstance(place, PostgresPlace)
+    with psycopg.connect(place.url) as porter, ThreadPoolExecutor(2) as pool:
+        hold(porter)
+        one = pool.submit(first)
+        waiting(place, 1)
+        two = pool.submit(second)
+        waiting(place, 2)
+        porter.rollback()
+        return one.result(PATIENCE), two.result(PATIENCE)
+
+
+@pytest.mark.parametrize("kind", ["plain", "with options", "with keys"])
+def test_the_same_ids_in_opposite_order_are_enqueued_by_two_at_once(
+    place: Place, strict: Callable[[], Driver], kind: str
+) -> None:
+    """The middle one is held by a third, so that each of the two has one of the others."""
+    one, two = strict(), strict()
+    batch = [one.new(tags=() if kind == "plain" else ("t",)) for _ in range(3)]
+    if kind == "with keys":
+        batch = [msgspec.structs.replace(run, key=run.id) for run in batch]
+
+    def hold(porter: Connection) -> None:
+        porter.execute(
+            "select windlass.enqueue('greet', p_id => %s, p_queue => 'q', p_priority => 0)",
+            (batch[1].id,),
+        )
+
+    made = crossing(
+        place,
+        hold,
+        lambda: one.call(one.ops.enqueue(batch)),
+        lambda: two.call(two.ops.enqueue(batch[::-1])),
+    )
+
+    assert [[run.created for run in answer] for answer in made] == [[True] * 3, [False] * 3]
+    assert violations(History.read(one.tables)) == []
+
+
+def test_schedules_are_stored_by_key_and_by_id_by_two_at_once(
+    place: Place, strict: Callable[[], Driver]
+) -> None:
+    """The order of their keys is not that of their ids."""
+    one, two = Desk(strict()), Desk(strict())
+    by_id = [one.new(key=key) for key in ("c", "b", "a")]
+    one.store(*by_id)
+    by_key = [msgspec.structs.replace(new, id=one.new().id, input=raw(1)) for new in by_id]
+    unnamed = [msgspec.structs.replace(new, key=None, input=raw(2)) for new in by_id]
+
+    def hold(porter: Connection) -> None:
+        porter.execute("select from windlass.schedules where key = 'b' for update")
+
+    made = crossing(place, hold, lambda: one.store(*by_key), lambda: two.store(*unnamed))
+
+    assert [[stored.what for stored in answer] for answer in made] == [["changed"] * 3] * 2
+    assert {stored.row.version for stored in made[1]} == {3}
+
+
+def test_definitions_are_stored_in_opposite_order_by_two_at_once(
+    place: Place, strict: Callable[[], Driver]
+) -> None:
+    one, two = strict(), strict()
+    rows = [JobRow(name=name, queue="q") for name in ("a", "b", "c")]
+    one.call(one.ops.sync_jobs(rows))
+    first, second = ([msgspec.structs.replace(row, queue=new) for row in rows] for new in "xy")
+
+    def hold(porter: Connection) -> None:
+        porter.execute("select from windlass.jobs where name = 'b' for update")
+
+    crossing(
+        place,
+        hold,
+        lambda: one.call(one.ops.sync_jobs(first)),
+        lambda: two.call(two.ops.sync_jobs(second[::-1])),
+    )
+
+    assert {row["queue"] for row in one.rows("jobs")} == {"y"}
+
+
+def test_runs_are_discarded_in_opposite_order_by_two_at_once(
+    place: Place, strict: Callable[[], Driver]
+) -> None:
+    one, two = strict(), strict()
+    held = one.start_many(3)
+    one.finish_all([make_finish(run, Outcome.FAILED) for run in held])
+    dead = sorted(run.id for run in held)
+
+    def hold(porter: Connection) -> None:
+        porter.execute("select from windlass.runs where id = %s for update", (dead[1],))
+
+    counted = crossing(
+        place,
+        hold,
+        lambda: one.call(one.ops.discard("default", dead)),
+        lambda: two.call(two.ops.discard("default", dead[::-1])),
+    )
+
+    assert counted == (3, 0)
+    assert violations(History.read(one.tables)) == []

@@ -16,7 +16,8 @@ begin
   select x.tenant, x.id, x.job, x.version, x.queue, x.priority,
          coalesce(x.input, windlass.default_input(x.tenant, x.job)), v_now, v_now
     from unnest(p_tenants, p_ids, p_jobs, p_versions, p_queues, p_priorities, p_inputs)
-         as x(tenant, id, job, version, queue, priority, input);
+         as x(tenant, id, job, version, queue, priority, input)
+   order by x.id, x.tenant;  -- in one order for everybody: two may have the same ids
   insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
                               attempt, failures, crash_count, token, seq)
   select x.tenant, x.id, x.job, x.queue, -x.priority, v_now, 0, 0, 0, 0, 1

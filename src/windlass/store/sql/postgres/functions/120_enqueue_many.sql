@@ -88,6 +88,7 @@ begin
     select i.tenant, i.id, i.job, i.job_version, i.queue, i.priority, i.input, i.options, i.key,
            i.tags, i.trace, v_now, i.due, i.expires_at
       from item i
+     order by i.id, i.tenant  -- in one order for everybody: two may have the same ids
     on conflict do nothing
     returning tenant, id, job, queue, priority, input, tags, scheduled_for, expires_at
   ), made_ready as (

@@ -1,3 +1,21 @@
+-- Whether a schedule is stored as it is given: nothing would be written.
+create or replace function windlass.is_stored(
+  p_stored windlass.schedules, p_new windlass.schedules
+) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  return (p_stored.job, p_stored.rule::jsonb::text, p_stored.input::jsonb::text,
+          p_stored.options::jsonb::text, p_stored.overlap)
+         = (p_new.job, p_new.rule::jsonb::text, p_new.input::jsonb::text,
+            p_new.options::jsonb::text, p_new.overlap)
+         and (p_new.key is null or p_stored.key is not distinct from p_new.key)
+         -- One that is no time in every calendar must be stored anew.
+         and coalesce(p_stored.next_slot between '0001-01-01Z' and '9999-12-31Z', true);
+end
+$$;
+
 -- Store one schedule; see windlass.put_schedules. p_new carries the definition, its id and key,
 -- and, of a new one, whether it is enabled; the rest of it is of no account.
 create or replace function windlass.put_schedule(
@@ -57,13 +75,7 @@ begin
       return;
     end if;
 
-    v_same := (stored.job, stored.rule::jsonb::text, stored.input::jsonb::text,
-               stored.options::jsonb::text, stored.overlap)
-              = (p_new.job, p_new.rule::jsonb::text, p_new.input::jsonb::text,
-                 p_new.options::jsonb::text, p_new.overlap)
-              and (p_new.key is null or stored.key is not distinct from p_new.key)
-              -- One that is no time in every calendar must be stored anew.
-              and coalesce(stored.next_slot between '0001-01-01Z' and '9999-12-31Z', true);
+    v_same := windlass.is_stored(stored, p_new);
     if v_same and stored.origin = p_new.origin then
       what := 'unchanged';
       return;
