@@ -10,6 +10,7 @@ import multiprocessing
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -88,6 +89,34 @@ def test_no_run_is_claimed_by_two(open_real: Opened) -> None:
     for number, share in enumerate(shares):
         assert {drivers[0].get(run.ref).worker for run in share[:3]} <= {f"w{number}"}
     assert_sound(drivers[0])
+
+
+def test_a_hundred_workers_share_what_is_ready(place: Place) -> None:
+    """Each with a connection of its own, one run at a time, all started at one instant."""
+    crowd = [f"w{number}" for number in range(100)]
+    with ExitStack() as stack, opened(place) as tables:
+        stores = [stack.enter_context(place.open(Sources.system())) for _ in crowd]
+        drivers = [Driver(store, store.run, Sources.system(), tables) for store in stores]
+        runs = drivers[0].add_many(300)
+        for drive, worker in zip(drivers, crowd, strict=True):
+            drive.register(worker)
+
+        def claim(drive: Driver, worker: str) -> list[Claimed]:
+            return [one for _ in range(3) for one in drive.claim(1, worker=worker).claimed]
+
+        contenders = [
+            partial(claim, drive, worker) for drive, worker in zip(drivers, crowd, strict=True)
+        ]
+        taken = [one for some in race(*contenders) for one in some]
+        # Whoever found all that was left locked by others came back empty-handed, without waiting.
+        while left := drivers[0].claim(50, worker=crowd[0]).claimed:
+            taken += left
+
+        assert sorted(ids(taken)) == sorted(run.id for run in runs)
+        holders = {row["id"]: row["worker"] for row in tables.rows("leases")}
+        assert len(holders) == 300
+        assert len(set(holders.values())) > 50
+        assert_sound(drivers[0])
 
 
 def test_no_named_run_is_claimed_by_two(pair: tuple[Driver, Driver]) -> None:
