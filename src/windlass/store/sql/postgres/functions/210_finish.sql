@@ -35,7 +35,7 @@ begin
      order by x.tenant, x.id
   ), gone as (
     delete from windlass.leases l using item i
-     where l.tenant = any (array[i.tenant]) and l.id = any (array[i.id]) and l.token = i.token
+     where l.tenant = any (array[i.tenant]) and l.id = i.id and l.token = i.token
     returning l.tenant, l.id, l.job, l.queue, l.rank, l.worker, l.started_at, l.attempt,
               l.failures + coalesce(i.counts, false)::integer as failures,
               l.crash_count + (i.outcome = 'crashed')::integer as crash_count,
@@ -64,7 +64,7 @@ begin
            attempt = g.attempt, failures = g.failures, crash_count = g.crash_count,
            token = g.token, seq = g.seq, started_at = g.started_at, finished_at = s.at
       from gone g, stamp s
-     where r.tenant = any (array[g.tenant]) and r.id = any (array[g.id])
+     where r.tenant = any (array[g.tenant]) and r.id = g.id
        and g.outcome in ('succeeded', 'failed', 'canceled')
   ), attempted as (
     insert into windlass.attempts (tenant, run, attempt, token, worker, outcome,

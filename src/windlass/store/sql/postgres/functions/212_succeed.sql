@@ -26,7 +26,7 @@ begin
      order by x.tenant, x.id
   ), gone as (
     delete from windlass.leases l using item i
-     where l.tenant = any (array[i.tenant]) and l.id = any (array[i.id]) and l.token = i.token
+     where l.tenant = any (array[i.tenant]) and l.id = i.id and l.token = i.token
     returning l.tenant, l.id, l.worker, l.started_at, l.attempt, l.failures, l.crash_count,
               l.token, l.seq + 1 as seq, i.result
   ), stamp as materialized (
@@ -38,7 +38,7 @@ begin
            failures = g.failures, crash_count = g.crash_count, token = g.token, seq = g.seq,
            started_at = g.started_at, finished_at = s.at
       from gone g, stamp s
-     where r.tenant = any (array[g.tenant]) and r.id = any (array[g.id])
+     where r.tenant = any (array[g.tenant]) and r.id = g.id
   ), attempted as (
     insert into windlass.attempts (tenant, run, attempt, token, worker, outcome,
                                    started_at, finished_at)

@@ -13,7 +13,8 @@ declare
   v_queues text[] := '{}';
   v_cut integer;
 begin
-  select r.queue into v_queue from windlass.ready r order by r.queue limit 1;
+  -- All of them; but only who speaks of the queue may use its index.
+  select r.queue into v_queue from windlass.ready r where r.queue >= '' order by r.queue limit 1;
   while found loop
     v_queues := v_queues || v_queue;
     select r.queue into v_queue from windlass.ready r

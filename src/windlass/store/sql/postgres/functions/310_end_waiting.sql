@@ -26,7 +26,7 @@ begin
            failures = m.failures, crash_count = m.crash_count, token = m.token,
            seq = m.seq + 1, finished_at = p_now
       from moved m
-     where r.tenant = any (array[m.tenant]) and r.id = any (array[m.id])
+     where r.tenant = any (array[m.tenant]) and r.id = m.id
   ), noted as (
     insert into windlass.failures (tenant, id, job, queue, status, failure, at)
     select m.tenant, m.id, m.job, m.queue, p_status, p_failure, p_now from moved m

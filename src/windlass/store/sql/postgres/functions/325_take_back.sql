@@ -30,7 +30,7 @@ begin
            attempt = g.attempt, failures = g.failures, crash_count = g.crash_count + 1,
            token = g.token, seq = g.seq + 1, started_at = g.started_at, finished_at = p_now
       from gone g
-     where r.tenant = any (array[g.tenant]) and r.id = any (array[g.id]) and g.fate <> 'ready'
+     where r.tenant = any (array[g.tenant]) and r.id = g.id and g.fate <> 'ready'
   ), noted as (
     insert into windlass.failures (tenant, id, job, queue, status, failure, at)
     select g.tenant, g.id, g.job, g.queue, g.fate,

@@ -96,15 +96,17 @@ begin
        order by l.id desc limit p_limit;
   elsif p_job is not null then
     return query
-      -- Written so that only the index by job has this order.
+      -- Written so that only the index by job has this order. Its predicate, that there is a job,
+      -- follows from the third comparison alone.
       select r.id from windlass.runs r
-       where r.tenant = p_tenant
-         and (r.job, r.id) < (p_job, v_high) and (r.job, r.id) >= (p_job, v_low)
+       where (r.job, r.tenant, r.id) < (p_job, p_tenant, v_high)
+         and (r.job, r.tenant, r.id) >= (p_job, p_tenant, v_low)
+         and r.job <> ''
          and (p_status is null or r.status = p_status)
          and (p_queue is null or r.queue = p_queue)
          and (p_created_from is null or r.created_at >= p_created_from)
          and (p_created_to is null or r.created_at < p_created_to)
-       order by r.job desc, r.id desc limit p_limit;
+       order by r.job desc, r.tenant desc, r.id desc limit p_limit;
   else
     return query
       select r.id from windlass.runs r

@@ -42,7 +42,7 @@ begin
            fired = s.fired + t.fired, skipped = s.skipped + t.skipped,
            missed = s.missed + t.missed_count, seq = t.seq + t.skipped
       from told t
-     where s.tenant = any (array[t.tenant]) and s.id = any (array[t.id])
+     where s.tenant = any (array[t.tenant]) and s.id = t.id
   ), missed as (
     insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
     select t.tenant, t.id, t.seq, 'schedule.missed', p_now, 0,

@@ -62,11 +62,11 @@ begin
       update windlass.schedule_slots k
          set outcome = 'fired', run = (h.pending ->> 'id')::uuid, at = v_now, pending = null
         from head h
-       where k.tenant = any (array[h.tenant]) and k.schedule = any (array[h.schedule])
-         and k.slot = any (array[h.slot])
+       where k.tenant = any (array[h.tenant]) and k.schedule = h.schedule
+         and k.slot = h.slot
     ), counted as (
       update windlass.schedules s set fired = s.fired + 1
-        from head h where s.tenant = any (array[h.tenant]) and s.id = any (array[h.schedule])
+        from head h where s.tenant = any (array[h.tenant]) and s.id = h.schedule
     )
     select json_agg(json_build_object('tenant', h.tenant, 'schedule', h.schedule,
                                       'slot', h.slot, 'run', h.pending)),

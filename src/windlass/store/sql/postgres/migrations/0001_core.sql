@@ -58,7 +58,8 @@ create table windlass.runs (
   check ((status = 'failed') = (failure is not null) or status is null)
 ) with (fillfactor = 40, autovacuum_vacuum_insert_scale_factor = 0.2);
 
-create index runs_by_job on windlass.runs (tenant, job, id);
+-- Not for a lookup by (tenant, id), see README.md: one that says nothing of the job cannot use it.
+create index runs_by_job on windlass.runs (job, tenant, id) where job is not null;
 
 create table windlass.timers (
   tenant      text not null,
@@ -99,7 +100,8 @@ create table windlass.ready (
   primary key (tenant, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-create index ready_to_claim on windlass.ready (queue, rank, ready_at, id);
+create index ready_to_claim on windlass.ready (queue, rank, ready_at, id)
+  where queue is not null;  -- not for a lookup by (tenant, id)
 create index ready_by_expiry on windlass.ready (expires_at) where expires_at is not null;
 
 create table windlass.leases (
@@ -176,7 +178,8 @@ create table windlass.failures (
   primary key (tenant, id)
 );
 
-create index failures_by_status on windlass.failures (tenant, status, id);
+create index failures_by_status on windlass.failures (status, tenant, id)
+  where status is not null;  -- not for a lookup by (tenant, id)
 
 create table windlass.run_keys (
   tenant     text not null,
