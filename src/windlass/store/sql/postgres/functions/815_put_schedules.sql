@@ -30,6 +30,7 @@ create or replace function windlass.put_schedules(p_items json)
 returns table (n bigint, what text, schedule json)
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
