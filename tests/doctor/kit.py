@@ -11,11 +11,11 @@ from windlass.domain.checkup import Finding, Limits, Report, Severity
 from windlass.domain.run import Want, WorkerInfo
 
 
-def checkup(url: str, *, seconds: float = 10.0, **limits: Any) -> Report:
+def checkup(url: str, *, seconds: float = 10.0, full: bool = False, **limits: Any) -> Report:
     """Examine a store, as the command does."""
     app = Windlass(url)
     try:
-        return examine(app, Limits(**limits), seconds=seconds)
+        return examine(app, Limits(**limits), seconds=seconds, full=full)
     finally:
         app.close()
 

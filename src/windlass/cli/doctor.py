@@ -31,9 +31,12 @@ ERRORS = 6
     show_default=True,
     help="How old a transaction may become, and how long a run may wait beside free seats.",
 )
+@click.option(
+    "--full", is_flag=True, help="Read a SQLite file through for damage, however long that takes."
+)
 @json_option
 @place_options
-def doctor(place: Place, limit: float, old: float, as_json: bool) -> None:
+def doctor(place: Place, limit: float, old: float, full: bool, as_json: bool) -> None:
     """Look for what is wrong, and say what to do.
 
     It changes nothing. Each check tells one of: ok, note (worth knowing), warning (something is
@@ -48,7 +51,7 @@ def doctor(place: Place, limit: float, old: float, as_json: bool) -> None:
 
     # Not closed at the end: a check that hangs may have hold of it.
     app = loading.store(place.app, place.url, existing=False)
-    report = examine(app, Limits(transaction=old, waiting=old), seconds=limit)
+    report = examine(app, Limits(transaction=old, waiting=old), seconds=limit, full=full)
     if as_json:
         click.echo(output.to_json(report.to_dict(), indent=2))
     else:

@@ -21,19 +21,24 @@ SECONDS = 5.0
 """How long one check may take."""
 
 
-def examine(app: Windlass, limits: Limits | None = None, *, seconds: float = SECONDS) -> Report:
+def examine(
+    app: Windlass, limits: Limits | None = None, *, seconds: float = SECONDS, full: bool = False
+) -> Report:
     """Make every check of an application's store; changes nothing, and never raises.
 
-    Each check gets `seconds`; one that takes longer is reported as such, and left behind.
+    Each check gets `seconds`; one that takes longer is reported as such, and left behind. `full`
+    adds those that read everything, which take as long as they need.
     """
+    limits = limits or Limits()
+    limits = replace(limits, look=min(limits.look, seconds / 2))
     found: list[Finding] = []
     broken: dict[Needs, str] = {}  # what is not there, by the name of the check that found out
-    for check in _checks(app):
+    for check in _checks(app, full=full):
         missing = [name for what, name in broken.items() if what <= check.needs]
         if missing:
             made: Sequence[Finding] = [left_out(f"Not looked at, because of {missing[0]}.")]
         else:
-            made = _bounded(check, limits or Limits(), seconds)
+            made = _bounded(check, limits, seconds)
         found += [replace(finding, check=check.name) for finding in made]
         bad = any(finding.severity.rank >= check.spoiled_by.rank for finding in made)
         if check.gives is not None and bad:
@@ -41,8 +46,8 @@ def examine(app: Windlass, limits: Limits | None = None, *, seconds: float = SEC
     return Report(place=app.store.place, findings=found)
 
 
-def _checks(app: Windlass) -> Iterator[Check]:
-    own = app.store.checks()
+def _checks(app: Windlass, *, full: bool) -> Iterator[Check]:
+    own = app.store.checks(full=full)
     yield from (check for check in own if check.needs is Needs.NOTHING)
     yield from reach.checks(app)
     yield from (check for check in own if check.needs is not Needs.NOTHING)
@@ -63,7 +68,7 @@ def _bounded(check: Check, limits: Limits, seconds: float) -> Sequence[Finding]:
         done.set()
 
     threading.Thread(target=make, name=f"windlass-doctor-{check.name}", daemon=True).start()
-    if done.wait(seconds):
+    if done.wait(None if check.patient else seconds):
         return made
     text = f"The check took longer than {seconds:g} s and was given up."
     return [warning(text, "Look whether the store is busy, or try again.")]

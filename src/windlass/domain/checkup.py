@@ -79,6 +79,7 @@ class Limits:
     dead_rows: int = 20_000  # beside at least as many live ones
     free_bytes: int = 1024**3
     log_bytes: int = 512 * 1024**2  # of SQLite's write-ahead log
+    look: float = 3.0  # how long a quick look through a SQLite file may take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

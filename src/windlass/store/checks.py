@@ -28,3 +28,4 @@ class Check:
     needs: Needs = Needs.SCHEMA
     gives: Needs | None = None  # what is not there where this finds anything wrong:
     spoiled_by: Severity = Severity.WARNING  # so bad, or worse
+    patient: bool = False  # it may take as long as it needs: somebody asked for that

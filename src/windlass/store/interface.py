@@ -305,8 +305,11 @@ class Store(Protocol):
         """Where it is, as a URL for people: without a password."""
         ...
 
-    def checks(self) -> Sequence[Check]:
-        """What the store looks at in itself when it is asked how it is."""
+    def checks(self, *, full: bool = False) -> Sequence[Check]:
+        """What the store looks at in itself when it is asked how it is.
+
+        ``full``: also what takes long, such as every page of a large file.
+        """
         ...
 
     blocking: BlockingCalls  # those that hold up an event loop are told

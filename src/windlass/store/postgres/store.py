@@ -162,7 +162,7 @@ class PostgresStore:
         """The server and the database."""
         return self._target.place
 
-    def checks(self) -> Sequence[Check]:
+    def checks(self, *, full: bool = False) -> Sequence[Check]:
         """What can be wrong with the server."""
         return checks(self._target, self._sync, self._sources)
 

@@ -17,26 +17,32 @@ from windlass.store.interface import Call
 from windlass.store.room import judge_room
 from windlass.store.sqlite import faults
 from windlass.store.sqlite.files import REMOTE, filesystem_of, mounts
-from windlass.store.sqlite.forks import gate
+from windlass.store.sqlite.integrity import look_fully, look_quickly, reading
 from windlass.store.sqlite.operations import Kind, SqliteCall
 from windlass.store.sqlite.transaction import Transaction, queries
 
 T = TypeVar("T")
 
 _FULL = 2
-_BUSY_MILLISECONDS = 2_000
 _OTHERS = 0o077
 
 
-def checks(path: Path, run: Callable[[Call[Finding]], Finding]) -> Sequence[Check]:
+def checks(path: Path, run: Callable[[Call[Finding]], Finding], *, full: bool) -> Sequence[Check]:
     """All of them, in the order in which they are told."""
     return [
         Check(name="sqlite", look=lambda _: [judge_version(version())], needs=Needs.NOTHING),
         Check(name="file", look=lambda _: _file(path), needs=Needs.NOTHING, gives=Needs.STORE),
         Check(name="disk", look=lambda limits: _disk(path, limits), needs=Needs.NOTHING),
         Check(name="log", look=lambda limits: _log(path, limits), needs=Needs.STORE),
+        _pages(path, full=full),
         Check(name="durability", look=lambda _: [run(_durability())]),
     ]
+
+
+def _pages(path: Path, *, full: bool) -> Check:
+    if full:
+        return Check(name="pages", look=lambda _: look_fully(path), needs=Needs.STORE, patient=True)
+    return Check(name="pages", look=lambda limits: look_quickly(path, limits), needs=Needs.STORE)
 
 
 def version() -> str:
@@ -104,16 +110,8 @@ def _log(path: Path, limits: Limits) -> Iterator[Finding]:
 
 
 def _journal_mode(path: Path) -> str:
-    with gate.using(path):
-        try:
-            connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-            try:
-                connection.set_busy_timeout(_BUSY_MILLISECONDS)
-                return str(connection.execute(queries()["journal_mode"]).get)
-            finally:
-                connection.close(True)
-        except apsw.Error as problem:
-            raise faults.translate(problem, str(path)) from problem
+    with reading(path) as connection:
+        return str(connection.execute(queries()["journal_mode"]).get)
 
 
 def _durability() -> Call[Finding]:

@@ -74,7 +74,10 @@ class Connection:
         """Run reads on one snapshot, which is let go before this returns."""
         with gate, self._lock:
             connection = self._handle()
-            return self._patiently(lambda: self._read_once(connection, body))
+            try:
+                return self._patiently(lambda: self._read_once(connection, body))
+            except UnicodeDecodeError as error:
+                raise self.explain(error) from error
 
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; return the versions before and after."""
@@ -184,6 +187,8 @@ class Connection:
 
     def explain(self, error: BaseException) -> BaseException:
         """Return the error as the caller is to be told of it."""
+        if isinstance(error, UnicodeDecodeError):  # whatever we write as text is UTF-8
+            error = faults.damaged(f"text that cannot be read: {error.reason}")
         if isinstance(error, apsw.Error):
             told = self._outgrown(error) or faults.translate(error, str(self.path))
             told.__cause__ = error

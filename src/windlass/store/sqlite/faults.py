@@ -43,6 +43,11 @@ def translate(error: apsw.Error, path: str) -> StoreError:
     return StoreError(f"SQLite failed on {path}: {error}.")
 
 
+def damaged(what: str) -> apsw.CorruptError:
+    """What SQLite did not see itself, as if it had."""
+    return apsw.CorruptError(what)
+
+
 def loses_commits(version: tuple[int, int, int]) -> bool:
     """Whether this SQLite has the WAL-reset bug.
 

@@ -6,6 +6,7 @@ from typing import Any
 from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.run import Attempt, Backlog, Event, RunFilter, RunRecord, RunRef
 from windlass.domain.states import Failure, Intent, Status
+from windlass.store.sqlite.faults import damaged
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     EVER,
@@ -76,12 +77,15 @@ def list_runs(tx: Transaction, query: RunFilter) -> Sequence[RunRecord]:
         "status": Status.FAILED if query.dead or query.failure else query.status,
         "failure": query.failure,
         "dead": query.dead,
-        "created_from": start,
-        "created_to": end,
+        "created_from": None if query.created_from is None else start,
+        "created_to": None if query.created_to is None else end,
         "limit": min(query.limit, MOST_LISTED),
     }
     ids = [text for (text,) in tx.fetch(name, bindings)]
-    return [_record(row) for row in tx.fetch("get_runs", (to_json(ids), query.tenant))]
+    rows = tx.fetch("get_runs", (to_json(ids), query.tenant))
+    if len(rows) != len(ids):  # on one snapshot: a page is never silently short
+        raise damaged(f"{len(ids) - len(rows)} of {len(ids)} listed runs have no record")
+    return [_record(row) for row in rows]
 
 
 def list_events(tx: Transaction, run: RunRef, after: int, limit: int) -> Sequence[Event]:
@@ -160,6 +164,8 @@ def _attempts(text: str) -> tuple[Attempt, ...]:
 
 
 def _record(row: Row) -> RunRecord:
+    if row[4] is None:
+        raise damaged(f"run {to_id(row[1])} has not ended, and is nowhere")
     (
         tenant, blob, job, queue, status, priority, attempt, failures, crash_count, token,
         created_at, scheduled_for, updated_at, input_, key, tags, options, trace, result, error,

@@ -178,9 +178,9 @@ class SqliteStore:
         """The file's URL."""
         return f"sqlite:///{self.path}"
 
-    def checks(self) -> Sequence[Check]:
+    def checks(self, *, full: bool = False) -> Sequence[Check]:
         """What can be wrong with the file, its disk and the SQLite that reads it."""
-        return checks(self.path, self.run)
+        return checks(self.path, self.run, full=full)
 
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; return the versions before and after."""

@@ -9,6 +9,7 @@ pragma fullfsync = on;
 pragma checkpoint_fullfsync = on;
 pragma foreign_keys = on;
 pragma trusted_schema = off;
+pragma cell_size_check = on;
 pragma mmap_size = 0;
 pragma cache_size = -65536;
 pragma wal_autocheckpoint = 4000;

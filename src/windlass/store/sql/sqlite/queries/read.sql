@@ -1,5 +1,7 @@
 -- Reads. The status of one run is told by whichever position row exists; lists never filter
--- that: they walk one table backwards by id, and then read the records of the page.
+-- that: they walk one table backwards by id, and then read the records of the page. A row that a
+-- damaged file cannot give must not just be missing from a page: where no time is asked for none is
+-- compared, and records are joined from the left, so that whoever reads the page finds it short.
 
 -- name: get_runs
 -- Records by id, newest first; also of one run, in one statement, with its latest hundred attempts,
@@ -8,7 +10,7 @@ select r.tenant, r.id, r.job, r.queue,
        case when r.status is not null then r.status
             when l.id is not null then 'running'
             when q.id is not null then 'queued'
-            else 'scheduled' end,
+            when t.id is not null then 'scheduled' end,
        r.priority,
        coalesce(r.attempt, l.attempt, q.attempt, t.attempt),
        coalesce(r.failures, l.failures, q.failures, t.failures),
@@ -42,14 +44,16 @@ select status is not null from runs where tenant = :tenant and id = :id
 select hex(r.id) from runs r
  where r.tenant = :tenant and r.id < :below and r.id >= :above
    and (:queue is null or r.queue = :queue)
-   and r.created_at >= :created_from and r.created_at < :created_to
+   and (:created_from is null or r.created_at >= :created_from)
+   and (:created_to is null or r.created_at < :created_to)
  order by r.id desc limit :limit
 
 -- name: list_of_job
 select hex(r.id) from runs r indexed by runs_by_job
  where r.tenant = :tenant and r.job = :job and r.id < :below and r.id >= :above
    and (:queue is null or r.queue = :queue)
-   and r.created_at >= :created_from and r.created_at < :created_to
+   and (:created_from is null or r.created_at >= :created_from)
+   and (:created_to is null or r.created_at < :created_to)
  order by r.id desc limit :limit
 
 -- name: list_succeeded
@@ -57,7 +61,8 @@ select hex(r.id) from runs r
  where r.tenant = :tenant and r.id < :below and r.id >= :above
    and r.status = 'succeeded'
    and (:queue is null or r.queue = :queue)
-   and r.created_at >= :created_from and r.created_at < :created_to
+   and (:created_from is null or r.created_at >= :created_from)
+   and (:created_to is null or r.created_at < :created_to)
  order by r.id desc limit :limit
 
 -- name: list_succeeded_of_job
@@ -65,45 +70,50 @@ select hex(r.id) from runs r indexed by runs_by_job
  where r.tenant = :tenant and r.job = :job and r.id < :below and r.id >= :above
    and r.status = 'succeeded'
    and (:queue is null or r.queue = :queue)
-   and r.created_at >= :created_from and r.created_at < :created_to
+   and (:created_from is null or r.created_at >= :created_from)
+   and (:created_to is null or r.created_at < :created_to)
  order by r.id desc limit :limit
 
 -- name: list_scheduled
-select hex(p.id) from timers p cross join runs r on r.tenant = p.tenant and r.id = p.id
+select hex(p.id) from timers p left join runs r on r.tenant = p.tenant and r.id = p.id
  where p.tenant = :tenant and p.id < :below and p.id >= :above
    and (:job is null or p.job = :job) and (:queue is null or p.queue = :queue)
-   and r.created_at >= :created_from and r.created_at < :created_to
+   and (:created_from is null or r.created_at >= :created_from)
+   and (:created_to is null or r.created_at < :created_to)
  order by p.id desc limit :limit
 
 -- name: list_queued
-select hex(p.id) from ready p cross join runs r on r.tenant = p.tenant and r.id = p.id
+select hex(p.id) from ready p left join runs r on r.tenant = p.tenant and r.id = p.id
  where p.tenant = :tenant and p.id < :below and p.id >= :above
    and (:job is null or p.job = :job) and (:queue is null or p.queue = :queue)
-   and r.created_at >= :created_from and r.created_at < :created_to
+   and (:created_from is null or r.created_at >= :created_from)
+   and (:created_to is null or r.created_at < :created_to)
  order by p.id desc limit :limit
 
 -- name: list_running
-select hex(p.id) from leases p cross join runs r on r.tenant = p.tenant and r.id = p.id
+select hex(p.id) from leases p left join runs r on r.tenant = p.tenant and r.id = p.id
  where p.tenant = :tenant and p.id < :below and p.id >= :above
    and (:job is null or p.job = :job) and (:queue is null or p.queue = :queue)
-   and r.created_at >= :created_from and r.created_at < :created_to
+   and (:created_from is null or r.created_at >= :created_from)
+   and (:created_to is null or r.created_at < :created_to)
  order by p.id desc limit :limit
 
 -- name: list_failures
 -- Failed or canceled runs; dead letters are the failed ones that nobody has discarded.
 select hex(p.id) from failures p indexed by failures_by_status
- cross join runs r on r.tenant = p.tenant and r.id = p.id
+  left join runs r on r.tenant = p.tenant and r.id = p.id
  where p.tenant = :tenant and p.status = :status and p.id < :below and p.id >= :above
    and (:job is null or p.job = :job) and (:queue is null or p.queue = :queue)
    and (:failure is null or p.failure = :failure)
    and (not :dead or p.discarded_at is null)
-   and r.created_at >= :created_from and r.created_at < :created_to
+   and (:created_from is null or r.created_at >= :created_from)
+   and (:created_to is null or r.created_at < :created_to)
  order by p.id desc limit :limit
 
 -- name: list_tagged
 -- A tag together with any other filter: its runs are few enough to be looked at one by one.
 select hex(g.id)
-  from run_tags g cross join runs r on r.tenant = g.tenant and r.id = g.id
+  from run_tags g left join runs r on r.tenant = g.tenant and r.id = g.id
   left join failures f on f.tenant = g.tenant and f.id = g.id
  where g.tenant = :tenant and g.tag = :tag and g.id < :below and g.id >= :above
    and (:job is null or r.job = :job) and (:queue is null or r.queue = :queue)
@@ -113,7 +123,8 @@ select hex(g.id)
         (select 'running' from leases l where l.tenant = g.tenant and l.id = g.id),
         (select 'queued' from ready q where q.tenant = g.tenant and q.id = g.id),
         'scheduled'))
-   and r.created_at >= :created_from and r.created_at < :created_to
+   and (:created_from is null or r.created_at >= :created_from)
+   and (:created_to is null or r.created_at < :created_to)
  order by g.id desc limit :limit
 
 -- name: backlog
