@@ -191,6 +191,7 @@ class Windlass(AppFaces):
             concurrency=settings.concurrency,
             threads=settings.threads,
             process_seats=settings.process_seats,
+            suspect_seats=settings.suspect_seats,
             cancel_grace=settings.cancel_grace,
             recycle_runs=settings.recycle_runs,
             recycle_memory=settings.recycle_memory,

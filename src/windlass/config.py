@@ -26,6 +26,7 @@ PREFIX: Final = "WINDLASS_"
 DEFAULT_URL: Final = "sqlite:///windlass.db"
 DEFAULT_LEASE: Final = 30.0
 DEFAULT_PROCESS_SEATS: Final = os.cpu_count() or 1
+DEFAULT_SUSPECT_SEATS: Final = min(32, max(8, 4 * DEFAULT_PROCESS_SEATS))
 JOBS: Final = "jobs"
 SCHEMES: Final = ("sqlite", "postgresql", "postgres")
 
@@ -44,6 +45,7 @@ class WorkerChanges(TypedDict, total=False):
     concurrency: int | None
     threads: int | None
     process_seats: int | None
+    suspect_seats: int | None
     cancel_grace: Duration | None
     recycle_runs: int | None
     recycle_memory: int | None
@@ -96,6 +98,8 @@ class Settings:
     """Sync handlers at a time in one worker."""
     process_seats: int = DEFAULT_PROCESS_SEATS
     """Handlers in child processes at a time in one worker: as many as there are cores."""
+    suspect_seats: int = DEFAULT_SUSPECT_SEATS
+    """Suspects in child processes at a time in one worker: four per core, from 8 to 32."""
     cancel_grace: float = 5.0
     """How long a handler that was told to end may go on."""
     processes: int = 1
@@ -303,6 +307,7 @@ _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
         "concurrency": _integer(1, 100_000),
         "threads": _integer(1, 10_000),
         "process_seats": _integer(1, 1_000),
+        "suspect_seats": _integer(1, 1_000),
         "cancel_grace": _duration(least=0),
         "processes": _integer(1, 1_000),
         "recycle_runs": _integer(1, 1_000_000_000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Iterator
@@ -103,6 +104,31 @@ def poison(stage: Stage, fleet: Fleet, jobs: Windlass, kind: str) -> None:
     # It killed a worker once; from then on it was alone.
     assert process.log().count("worker process died") == 1
     assert len({line.pid for line in stage.witness.lines("starts") if line.run == pill.id}) == 3
+
+
+@pytest.mark.parametrize(("stage", "workers"), [("sqlite", 1), ("postgres", 2)], indirect=["stage"])
+def test_a_poison_run_that_no_child_can_find_is_found_by_halves(
+    stage: Stage, fleet: Fleet, workers: int
+) -> None:
+    good = [stage.app.jobs["load"].request(n=n, ms=100) for n in range(11)]
+    requests = [*good[:5], stage.app.jobs["poison"].request(), *good[5:]]
+    runs = list(stage.app.enqueue_many(requests))
+    pill = runs.pop(5)
+
+    def all_ended() -> bool:
+        while sum(process.alive for process in fleet.processes) < workers:
+            fleet.worker(max_crashes=3, concurrency=12, **CALM)
+        return stage.live() == 0
+
+    eventually(all_ended, within=80, what="every run has ended")
+    stage.check(acked=[pill.id, *(run.id for run in runs)])
+    pill.refresh()
+    assert (pill.status, pill.failure) == ("failed", "crashed")
+    assert {run.refresh().status for run in runs} == {"succeeded"}
+    deaths = sum(not process.alive for process in fleet.processes)
+    assert deaths == pill.crash_count <= math.ceil(math.log2(len(requests))) + 2
+    # The last time it was alone: nobody else has as many crashes.
+    assert max(run.crash_count for run in runs) < pill.crash_count
 
 
 def test_a_handler_that_blocks_the_loop_keeps_its_lease(

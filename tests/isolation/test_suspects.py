@@ -1,13 +1,16 @@
-"""Runs under which a worker has died: alone in a child process, or alone in the worker."""
+"""Runs under which a worker has died: in child processes, or apart from others in the worker."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+from collections.abc import Callable
 
-from tests.fixtures.apps import PATIENCE, opened, within, working
+from tests.fixtures.apps import PATIENCE, holds, opened, within, working
 from tests.isolation.conftest import Load
 from windlass import Context, Run, Windlass
+from windlass.domain.job import Executor
 from windlass.domain.run import Want, WorkerInfo
 
 
@@ -74,6 +77,101 @@ async def good(ctx: Context) -> int:
             await run.await_end(timeout=PATIENCE)
     assert (pill.status, pill.failure, pill.crash_count) == ("failed", "crashed", 3)
     assert {(run.status, run.crash_count) for run in good} == {("succeeded", 1)}
+
+
+async def test_suspects_run_side_by_side_up_to_their_number(
+    load: Load, said: Callable[[], list[str]]
+) -> None:
+    jobs = load("""
+@app.job
+async def suspect(ctx: Context) -> None:
+    say("begin")
+    while (folder / "said").read_text().split().count("begin") < 3:
+        await asyncio.sleep(0.01)
+    say("end")
+""")
+    app = jobs.app
+    runs = [await jobs.suspect.aenqueue() for _ in range(8)]
+    await crash(app, *runs)
+    async with working(app, process_seats=1, suspect_seats=3):
+        for run in runs:
+            await run.await_end(timeout=PATIENCE)
+    assert {(run.status, run.crash_count, run.attempt) for run in runs} == {("succeeded", 1, 2)}
+    together = list(itertools.accumulate({"begin": 1, "end": -1}[word] for word in said()))
+    assert max(together) == 3
+
+
+async def test_suspects_that_wait_for_a_child_leave_the_seats_to_others(load: Load) -> None:
+    jobs = load("""
+@app.job
+async def suspect() -> None:
+    while not (folder / "go").exists():
+        await asyncio.sleep(0.01)
+
+@app.job
+async def fresh() -> int:
+    return os.getpid()
+""")
+    app = jobs.app
+    runs = [await jobs.suspect.aenqueue() for _ in range(3)]
+    await crash(app, *runs)
+    async with working(app, concurrency=2, suspect_seats=1) as worker:
+        await holds(worker, 3)
+        other = await jobs.fresh.aenqueue()
+        assert await app.aresult(other.id, timeout=PATIENCE) == os.getpid()
+        (jobs.folder / "go").touch()
+        for run in runs:
+            await run.await_end(timeout=PATIENCE)
+    assert {(run.status, run.attempt) for run in runs} == {("succeeded", 2)}
+
+
+async def test_suspects_that_wait_for_a_child_can_be_canceled_and_are_given_back(
+    load: Load,
+) -> None:
+    jobs = load("""
+@app.job
+async def suspect() -> None:
+    await asyncio.Event().wait()
+""")
+    app = jobs.app
+    runs = [await jobs.suspect.aenqueue() for _ in range(4)]
+    await crash(app, *runs)
+    async with working(app, suspect_seats=1, drain="1ms") as worker:
+        await holds(worker, 4)
+        lane = worker._lanes[Executor.ASYNC]
+        running, waiting, *others = [holding.claimed.id for holding in worker._holdings.all()]
+        assert [holding.claimed.id for holding in lane.suspects] == [waiting, *others]
+        await app.acancel(waiting)
+        assert (await app.client.aget(waiting)).status in ("running", "canceled")
+        await holds(worker, 3)
+    found = {run.id: await app.aget(run.id) for run in runs}
+    assert found[waiting].status == "canceled"
+    assert {found[run].status for run in (running, *others)} == {"queued"}
+    assert {found[run].crash_count for run in (running, *others)} == {1}
+
+
+async def test_half_of_the_suspects_that_no_child_can_find_run_together(url: str) -> None:
+    running: set[str] = set()
+    together: list[frozenset[str]] = []
+    async with opened(url) as app:
+
+        @app.job
+        async def suspect(ctx: Context) -> None:
+            running.add(ctx.run_id)
+            # A group begins as one: all that will ever run beside this one are there.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            together.append(frozenset(running))
+            await asyncio.sleep(0.02)
+            running.discard(ctx.run_id)
+
+        suspects = [await suspect.aenqueue() for _ in range(9)]
+        await crash(app, *suspects)
+        async with working(app, drain="60s"):
+            for run in suspects:
+                await run.await_end(timeout=PATIENCE)
+    assert {(run.status, run.crash_count) for run in suspects} == {("succeeded", 1)}
+    assert sorted(len(group) for group in set(together)) == [4, 5]
 
 
 async def test_a_suspect_that_no_child_can_find_runs_alone(url: str) -> None:
@@ -151,10 +249,10 @@ async def test_a_suspect_that_could_not_start_alone_starts_when_the_lease_is_sur
             worker._pump.claiming = True
             worker._pump.hunger()
             async with asyncio.timeout(PATIENCE):
-                while (alone := worker._seats.alone) is None:  # noqa: ASYNC110 - until claimed
+                while not (group := list(worker._seats.group.members)):  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
             go.set()
-            assert alone.started is None
+            assert [member.started for member in group] == [None]
             doubt = False
             await run.await_end(timeout=PATIENCE)
     assert run.status == "succeeded"

@@ -1,9 +1,9 @@
 """The child processes of a worker: for jobs with `executor="process"`, and for suspects.
 
-At most as many as there are seats run at once, each one attempt at a time; idle ones are kept
-warm for a while. A child holds no lease and no connection of the worker's: the worker renews, and
-what the handler tells (progress, log lines, its end) comes over a socket and counts under the
-worker's lease, if it still has it.
+At most `process_seats` of them run jobs with that executor, and `suspect_seats` run suspects, each
+one attempt at a time; idle ones are kept warm for a while. A child holds no lease and no connection
+of the worker's: the worker renews, and what the handler tells (progress, log lines, its end) comes
+over a socket and counts under the worker's lease, if it still has it.
 
 How an attempt in a child ends:
 
@@ -64,7 +64,7 @@ class Children:
         self._runner = runner
         self._options = options
         self._isolation = isolation
-        self._free = asyncio.Semaphore(options.process_seats)
+        self._free = asyncio.Semaphore(options.process_seats + options.suspect_seats)
         self._all: set[Child] = set()
         self._idle: list[Child] = []
         self._leaving: set[asyncio.Task[None]] = set()

@@ -36,6 +36,7 @@ class Holding:
     stopping: bool = False
     concluded: bool = False  # its outcome is decided; what comes later is ignored
     task: asyncio.Task[None] | None = None
+    suspect: bool = False  # it runs in a child process because a worker has died under it
     isolated: bool = False  # it runs in a child process
     told: Callable[[], None] | None = None  # passes on how it stands to a child process
 

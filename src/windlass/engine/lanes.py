@@ -139,6 +139,7 @@ class Lane:
         self.running = 0
         self.ends = 0  # how often a seat became free
         self.waiting: deque[Holding] = deque()
+        self.suspects: deque[Holding] = deque()  # those that wait for a child process
         self.hungry = False  # whether the heads of the queues may have something
         self._told = 0
         self._asked = 0  # seats promised to claims on their way
@@ -176,7 +177,10 @@ class Lane:
         """How many runs may be claimed now."""
         ahead = self._tempo.rate(now) * _AHEAD_SECONDS
         ahead = min(int(ahead), 3 * BATCH) if ahead >= _AHEAD_LEAST else 0
-        free = self.seats + ahead - self.running - len(self.waiting) - self._asked
+        # Suspects that wait for a child leave the seats to others, as long as they are not too
+        # many: what is claimed next may be more of them.
+        crowd = max(0, len(self.suspects) - self.seats)
+        free = self.seats + ahead - self.running - len(self.waiting) - self._asked - crowd
         return max(0, min(free, BATCH))
 
     def asks(self, now: float) -> bool:

@@ -19,6 +19,7 @@ class WorkerOptions:
     concurrency: int = 100
     threads: int = 10
     process_seats: int = 2
+    suspect_seats: int = 8
     cancel_grace: float = 5.0
     recycle_runs: int | None = None
     recycle_memory: int | None = None  # megabytes

@@ -6,8 +6,11 @@ or because its lease is lost. Whatever the handler does after that is ignored he
 fenced in the store.
 
 A suspect (`domain.blame`: a worker has died under it) runs in a child process whatever its
-executor, in a seat of its lane. Where no fresh process can find its job it runs here, *alone*:
-nothing more is claimed, and it starts when everything else has ended, or has had its time to.
+executor, in a seat of its lane. So that a crowd of suspects cannot take the machine's memory, at
+most `suspect_seats` of them run at a time; those that wait for a child take no seat, so other runs
+of their lane go on. Where no fresh process can find its job a suspect runs here, in a group that
+has the worker to itself (:mod:`windlass.engine.suspects`): nothing more is claimed, and the group
+starts when everything else has ended, or has had its time to.
 """
 
 import asyncio
@@ -28,6 +31,8 @@ from windlass.engine.children import Children
 from windlass.engine.deadlines import Deadlines
 from windlass.engine.holdings import Holding, Holdings, Stop
 from windlass.engine.lanes import Lane
+from windlass.engine.options import WorkerOptions
+from windlass.engine.suspects import Group
 from windlass.engine.threads import Threads
 from windlass.logs import TRACEBACK, SteadyLog, steady_log
 
@@ -48,9 +53,8 @@ class Seats:
         runner: Runner,
         threads: Threads,
         children: Children,
+        options: WorkerOptions,
         *,
-        cancel_grace: float,
-        patience: float,
         concluded: Callable[[Finish], None],
         freed: Callable[[], None],
         may_start: Callable[[], bool],
@@ -61,9 +65,9 @@ class Seats:
         self._runner = runner
         self._threads = threads
         self._children = children
-        self._grace = cancel_grace
-        self._patience = patience
-        self.alone: Holding | None = None  # a suspect that must run without neighbours
+        self._options = options
+        self._suspects = 0  # how many of them run in children
+        self.group = Group(lanes)  # suspects that must run without neighbours
         self._concluded = concluded
         self._freed = freed
         self._may_start = may_start
@@ -80,7 +84,7 @@ class Seats:
 
     def take(self, runs: Sequence[Claimed]) -> Sequence[Holding]:
         """Hold runs that were just claimed; they start by :meth:`fill`."""
-        taken = []
+        taken, apart = [], []
         for claimed in runs:
             spec = self._jobs.get(claimed.job)
             if spec is None:
@@ -89,25 +93,34 @@ class Seats:
                 continue
             holding = Holding(claimed, spec)
             self._holdings.add(holding)
-            if is_suspect(claimed.crash_count) and not self._children.can_run(spec):
-                self._keep_alone(holding)
-            else:
+            if not is_suspect(claimed.crash_count):
                 taken.append(holding)
                 self._lanes[spec.executor].waiting.append(holding)
+            elif self._children.can_run(spec):
+                self._await_child(holding)
+            else:
+                apart.append(holding)
+        if apart:
+            self._set_apart(apart)
         return taken
 
     def reseat(self) -> None:
         """The jobs have changed: what waits starts as they are now, or goes back."""
         waiting = [holding for lane in self._lanes.values() for holding in lane.waiting]
+        suspects = [holding for lane in self._lanes.values() for holding in lane.suspects]
         for lane in self._lanes.values():
             lane.waiting.clear()
-        for holding in waiting:
+            lane.suspects.clear()
+        for holding in (*waiting, *suspects, *self._not_started()):
             spec = self._jobs.get(holding.claimed.job)
-            if spec is not None:
-                holding.spec = spec
+            if spec is None:
+                self._release(holding)
+                continue
+            holding.spec = spec
+            if holding in suspects:
+                self._await_child(holding)
+            elif holding not in self.group or self.group.started:
                 self._lanes[spec.executor].waiting.append(holding)
-            elif not holding.concluded:
-                self._conclude(holding, release(holding))
         self.fill()
 
     def fill(self) -> None:
@@ -133,47 +146,58 @@ class Seats:
             self.watch(late, looks - 1)
             return
         for holding in late:
-            self._conclude(holding, release(holding))
+            self._release(holding)
         for lane in lanes:
             lane.calm()
             lane.waiting = deque(h for h in lane.waiting if not h.concluded)
 
-    def _keep_alone(self, holding: Holding) -> None:
-        """Let it wait until it has the worker to itself; of two, one goes back."""
-        if self.alone is not None:
-            self._conclude(holding, release(holding))
+    def _await_child(self, holding: Holding) -> None:
+        """Let a suspect wait for a child process. The others of its lane are in one anyway."""
+        lane = self._lanes[holding.spec.executor]
+        lane_is_isolated = lane.executor is Executor.PROCESS
+        (lane.waiting if lane_is_isolated else lane.suspects).append(holding)
+
+    def _set_apart(self, suspects: Sequence[Holding]) -> None:
+        """Let some of these wait until they have the worker to themselves; the others go back."""
+        waited = bool(self.group.members)
+        for holding in self.group.form(suspects):
+            self._release(holding)
+        if waited or not self.group.members:
             return
-        self.alone = holding
-        extra = {"run": holding.claimed.id, "job": holding.spec.name}
-        log.warning("run is suspected of killing workers, and is run alone", extra=extra)
-        self._loop.call_later(self._patience, self._wait_no_longer, holding)
+        group = tuple(self.group.members)
+        runs = ", ".join(holding.claimed.id for holding in group)
+        extra = {"number": len(group), "runs": runs}
+        log.warning("suspected of killing workers, and run apart", extra=extra)
+        self._loop.call_later(self._options.drain, self._wait_no_longer, group)
 
     def step_aside(self) -> None:
-        """Start the suspect that waits to be alone, if it is."""
-        if self.alone is not None and len(self._holdings) == 1:
-            self._start_alone(self.alone)
+        """Start the suspects that wait to have the worker to themselves, if they have."""
+        if self.group.members and len(self._holdings) == len(self.group.members):
+            self._start_group()
 
-    def _wait_no_longer(self, holding: Holding) -> None:
-        self._start_alone(holding)
-        if holding.started is None and not holding.concluded:  # our own lease is in doubt
-            self._loop.call_later(_LOOK_AFTER, self._wait_no_longer, holding)
+    def _wait_no_longer(self, group: tuple[Holding, ...]) -> None:
+        if any(holding in self.group for holding in group):
+            self._start_group()
 
-    def _start_alone(self, holding: Holding) -> None:
-        if holding.started is None and not holding.concluded and self._may_start():
+    def _start_group(self) -> None:
+        for holding in self.group.start():
             lane = self._lanes[holding.spec.executor]
-            lane.running += 1
-            self._start(lane, holding)
+            lane.waiting.append(holding)
+            self._fill(lane)
+
+    def _not_started(self) -> Sequence[Holding]:
+        """The suspects of a group that waits to start."""
+        return () if self.group.started else tuple(self.group.members)
 
     def announce_stop(self) -> None:
         """Tell the handlers that the worker goes; give back what has not started."""
-        alone = self.alone
-        if alone is not None and alone.started is None and not alone.concluded:
-            self._conclude(alone, release(alone))
+        for holding in self._not_started():
+            self._release(holding)
         for lane in self._lanes.values():
-            while lane.waiting:
-                holding = lane.waiting.popleft()
-                if not holding.concluded:
-                    self._conclude(holding, release(holding))
+            for holding in (*lane.waiting, *lane.suspects):
+                self._release(holding)
+            lane.waiting.clear()
+            lane.suspects.clear()
         for holding in self._holdings.all():
             holding.stopping = True
             if holding.told is not None:
@@ -211,21 +235,27 @@ class Seats:
         """The worker is dead to the store: nothing is ours any more."""
         for lane in self._lanes.values():
             lane.waiting.clear()
+            lane.suspects.clear()
         for holding in self._holdings.all():
             if not holding.concluded:
                 self._lose(holding)
 
     def _fill(self, lane: Lane) -> None:
-        while lane.waiting and lane.running < lane.seats and self._may_start():
-            holding = lane.waiting.popleft()
+        while lane.running < lane.seats and self._may_start():
+            suspects = lane.suspects if self._suspects < self._options.suspect_seats else None
+            waiting = suspects or lane.waiting
+            if not waiting:
+                return
+            holding = waiting.popleft()
             if not holding.concluded:
                 lane.running += 1
+                holding.suspect = waiting is suspects
                 self._start(lane, holding)
 
     def _start(self, lane: Lane, holding: Holding) -> None:
         holding.started = self._loop.time()
-        suspect = is_suspect(holding.claimed.crash_count) and holding is not self.alone
-        holding.isolated = suspect or lane.executor is Executor.PROCESS
+        self._suspects += holding.suspect
+        holding.isolated = holding.suspect or lane.executor is Executor.PROCESS
         if holding.isolated:
             self._start_task(lane, holding, self._attempt_in_child(lane, holding))
             return
@@ -286,20 +316,28 @@ class Seats:
         lane.ended(self._loop.time())
         if not holding.concluded:
             self._conclude(holding, finish)
-        if lane.waiting:
+        if holding.suspect:
+            self._suspects -= 1
+            self.fill()  # of whatever lane the next one is
+        elif lane.waiting or lane.suspects:
             self._fill(lane)
         self._freed()
 
     def _conclude(self, holding: Holding, finish: Finish | None) -> None:
         holding.concluded = True
-        if holding is self.alone:
-            self.alone = None
+        if self.group.members:
+            self.group.leave(holding)
         if finish is None:
             self._holdings.drop(holding.held)
             self._freed()
             return
         self._concluded(finish)
         self._log_end(holding, finish)
+
+    def _release(self, holding: Holding) -> None:
+        """Give back what has not started."""
+        if not holding.concluded:
+            self._conclude(holding, release(holding))
 
     def _timed_out(self, holding: Holding) -> None:
         self._interrupt(holding, Stop.TIMEOUT)
@@ -312,7 +350,7 @@ class Seats:
     def _insist(self, holding: Holding) -> None:
         """Give a handler that was told to end some time for it; a child process is killed then."""
         if not holding.isolated:
-            self._deadlines.after(self._grace, holding, self._stubborn)
+            self._deadlines.after(self._options.cancel_grace, holding, self._stubborn)
 
     def _stubborn(self, holding: Holding) -> None:
         """It was told to end and did not: record the end without it."""

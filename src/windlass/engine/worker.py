@@ -150,8 +150,7 @@ class Worker:
             self._runner,
             Threads(self._options.threads),
             Children(self._store, self._runner, self._options, self._isolation),
-            cancel_grace=self._options.cancel_grace,
-            patience=self._options.drain,
+            self._options,
             concluded=self._concluded,
             freed=self._freed,
             may_start=self._may_start,
@@ -320,7 +319,7 @@ class Worker:
     # -- traffic --------------------------------------------------------------------------
 
     def _may_claim(self) -> bool:
-        return self._may_start() and self._rebirth is None and self._seats.alone is None
+        return self._may_start() and self._rebirth is None and not self._seats.group.members
 
     def _may_start(self) -> bool:
         return self._renewal is not None and self._renewal.safe

@@ -174,6 +174,11 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
             os.kill(os.getpid(), signal.SIGKILL)
         return n
 
+    async def poison(ctx: Context) -> None:
+        """Kills its worker whenever it runs; no child process finds it."""
+        witness.write("starts", ctx)
+        os._exit(3)
+
     def last(ctx: SyncContext) -> str:
         """The first attempt raises `armed` on its way out: what follows is the end of it."""
         witness.write("starts", ctx)
@@ -199,6 +204,7 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
         (patient, plain),
         (zombie, plain),
         (doomed, plain),
+        (poison, plain),
         (last, plain),
     ]
 
