@@ -9,11 +9,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from tests.engine.test_leases import Moody, Serving
 from tests.fixtures.apps import PATIENCE, holds, opened, working
-from windlass import Run, StoreUnavailable, Windlass
+from windlass import Run, StoreUnavailable, UsageError, Windlass
 from windlass.domain.run import Finish, Want
 from windlass.engine.allowance import Allowance
 from windlass.engine.lanes import BATCH
@@ -137,6 +138,22 @@ async def test_runs_that_a_transport_brought_are_claimed_in_parts(url: str) -> N
         async with working(app, concurrency=50, resend_after=0.1) as worker:
             await succeeded(runs)
             assert worker._pump.brought == 0
+
+
+async def test_claims_that_take_long_shrink_although_they_arrive(
+    app: Windlass, moody: Moody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ends wait for a claim that is on its way."""
+
+    @app.job
+    async def work(n: int) -> None: ...
+
+    monkeypatch.setattr("windlass.engine.pump._LONG_TRIP", 0.0)
+    runs = await app.aenqueue_many(work.request(n) for n in range(140))
+    async with Serving(app, moody, concurrency=100):
+        await succeeded(runs)
+    limits = [want.limit for _, want in moody.cycles if want is not None]
+    assert limits[:4] == [100, 25, 6, 1]
 
 
 # -- ends -----------------------------------------------------------------------------------------
@@ -359,3 +376,57 @@ def test_a_loss_of_no_more_than_went_before_says_nothing_about_more() -> None:
     for _ in range(4):
         allowed.arrived(allowed.now)
     assert allowed.now == 500
+
+
+# -- a large enqueue ------------------------------------------------------------------------------
+
+SLOWLY = """
+create function slowly() returns trigger language plpgsql
+as $$ begin perform pg_sleep(2); return null; end $$;
+create trigger slowly after insert on windlass.runs for each statement execute function slowly();
+"""
+
+
+@pytest.mark.parametrize("face", ["blocking", "async"])
+async def test_a_server_has_time_for_what_it_was_given(pg_database: str, face: str) -> None:
+    """It is silent for two seconds. A small call would be given up after one, and made all the
+    same: so the caller would hear of a failure that is none."""
+    with psycopg.connect(pg_database) as owner:
+        owner.execute(SLOWLY)
+    async with opened(pg_database, lease="3s") as app:
+        job = gathering(app, FOUR, lambda _: None)
+        asked = [job.request(n, "x" * 1_000_000) for n in range(FOUR)]
+        runs = await app.aenqueue_many(asked) if face == "async" else app.enqueue_many(asked)
+        assert len(runs) == FOUR
+        assert len(await app.alist()) == FOUR
+
+
+async def test_a_large_batch_gets_through_a_slow_line(pg_database: str) -> None:
+    """It takes longer than a call may be silent, and something moves all the time."""
+    async with slow_line(pg_database) as url, opened(url, lease="3s") as app:
+        job = gathering(app, FOUR, lambda _: None)
+        asked = [job.request(n, "x" * 500_000) for n in range(2 * FOUR)]
+        runs = await app.aenqueue_many(asked)
+        assert len(runs) == 2 * FOUR
+        read = [run.input["text"] for run in await app.alist(limit=100)]
+        assert read == ["x" * 500_000] * 2 * FOUR
+
+
+@pytest.mark.parametrize("kind", ["plain", "with options", "in a transaction"])
+def test_a_batch_that_no_call_can_take_is_refused_first(
+    pg_database: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("windlass.store.postgres.enqueue.MOST_BYTES", 1024**2)
+    app = Windlass(pg_database)
+    job = gathering(app, FOUR, lambda _: None)
+    asking = job.using(tags=("t",)) if kind == "with options" else job
+    asked = [asking.request(n, "x" * 500_000) for n in range(3)]
+    refused = r"have 1 MiB and one call can take 1 MiB: enqueue fewer"
+    if kind == "in a transaction":
+        with app.transaction() as tx, pytest.raises(UsageError, match=refused):
+            app.enqueue_many(asked, connection=tx)
+    else:
+        with pytest.raises(UsageError, match=refused):
+            app.enqueue_many(asked)
+    assert app.list() == []
+    app.close()

@@ -1,10 +1,10 @@
-"""How much one trip to the store carries: less after one that was lost, more after those that were
-not.
+"""How much one trip to the store carries: less after one that was lost or took long, more after
+those that were quick.
 
-A call has a limit in time, all that it carries included, and inputs and results may have a
-mebibyte each. A trip that is too large for the way to the store is cut off, its ends and its claim
-alike, and so would be the next like it, for ever; whoever sends it cannot tell that from a store
-that is away. So the pump has an allowance of each thing that makes a trip large:
+Inputs and results may have a mebibyte each. A trip that is too large for the way to the store is
+cut off, its ends and its claim alike, and so would be the next like it, for ever; the sender cannot
+tell that from a store that is away. One that arrives after a minute is no loss, but everything
+else has waited for it. So the pump has an allowance of each thing that makes a trip large:
 
 - the weight of the ends, a few mebibytes of results and errors; one end goes, however large;
 - the runs that are asked for, down to one;
@@ -14,9 +14,6 @@ After a loss a quarter of what went may go. A trip that arrives with all that ma
 as much go: a worker that was cut off asks for as much as ever within five trips. If one is lost
 just when more went, that probably was too much: each time it takes twice as many that arrive before
 more is tried again. So a worker on a slow line finds what the line bears, and wastes little of it.
-
-What cannot be helped: a single run, or a single end, that does not get through within the time of a
-call (a third of the lease, one to ten seconds) never does. Such an end lets the others pass.
 """
 
 _STEP = 4  # so many times less after a loss, and more after none
@@ -47,7 +44,7 @@ class Allowance:
             self._good, self._grown = 0, True
 
     def lost(self, carried: int) -> None:
-        """A trip with so much was not."""
+        """A trip with so much was not, or not soon."""
         if self._grown and carried * _STEP > self.now:  # more than went before it grew
             self._enough = min(self._enough * 2, _SELDOM)
         self.now = max(self._least, min(self.now, carried) // _STEP)

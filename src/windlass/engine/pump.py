@@ -15,8 +15,9 @@ What happens when it dies here:
 - the trip is canceled with every task of its loop: ends are kept for the worker's last words;
 - the connection breaks: ends are kept and sent again. The second time the store may answer
   ``lost`` for what it had recorded the first time; the run is forgotten either way;
-- a trip is too large for the way to the store: it is cut off, which looks the same from here, so
-  after either the next carries less (see :mod:`windlass.engine.allowance`);
+- a trip is too large for the way to the store: it is cut off, which looks the same from here, or
+  takes long, while everything else waits for it. After any of these the next carries less (see
+  :mod:`windlass.engine.allowance`);
 - the store refuses a batch: each end is sent by itself. One that the store cannot hold becomes a
   failure that says so; what fails for any other reason is the store's trouble, of whatever kind,
   and is kept (see :mod:`windlass.engine.troubled`): a success is never told otherwise because the
@@ -59,6 +60,7 @@ _LONGEST_PAUSE = 2.0
 _ENOUGH_TROUBLE = 3  # ends refused one after another, and it is not they that are at fault
 _HEAVIEST = 4 * 1024**2  # bytes of results and errors in one trip; a single end may have more
 _LIGHTEST = 64 * 1024
+_LONG_TRIP = 5.0  # seconds, after which the next carries less: everything else waits meanwhile
 # What is wrong with an end itself, at any moment.
 _REFUSED = (StoreRefused, UsageError)
 
@@ -261,6 +263,7 @@ class Pump:
         return self.claiming and self._may_claim()
 
     async def _go(self, trip: Trip) -> None:
+        began = asyncio.get_running_loop().time()
         call = self._store.operations.cycle(self.worker, trip.claim_no, trip.finishes, trip.want)
         if trip.want is None:
             call.repeatable = False  # not by the store, which would send just as much again
@@ -281,7 +284,10 @@ class Pump:
         else:
             self.trips += 1
             self._pause = _FIRST_PAUSE
-            self._allow(trip, len(reply.claimed))
+            if asyncio.get_running_loop().time() - began < _LONG_TRIP:
+                self._allow(trip, len(reply.claimed))
+            else:
+                self._allow_less(trip)
             if trip.troubled:
                 self._troubled.recorded()
             self._read(trip, reply)
@@ -317,6 +323,14 @@ class Pump:
         self._weight.arrived(trip.weight)
         self._runs.arrived(claimed)
 
+    def _allow_less(self, trip: Trip) -> None:
+        """It was lost, or took so long that others waited for it."""
+        self._kinds.lost(trip.kinds)
+        if trip.weight:
+            self._weight.lost(trip.weight)
+        if trip.want is not None:
+            self._runs.lost(trip.want.limit)
+
     def _postpone(self, trip: Trip, error: WindlassError) -> None:
         """The store cannot be reached: keep the ends, and try again with less after a pause."""
         if len(trip.finishes) == 1:
@@ -324,11 +338,7 @@ class Pump:
         else:
             self._ends.extendleft(reversed(trip.finishes))
         self._ends_next = True
-        self._kinds.lost(trip.kinds)
-        if trip.weight:
-            self._weight.lost(trip.weight)
-        if trip.want is not None:
-            self._runs.lost(trip.want.limit)
+        self._allow_less(trip)
         self._rest()
         log.warning("store unavailable", extra={"error": str(error)})
 

@@ -1,11 +1,10 @@
 """Connections to PostgreSQL: opened when first needed, none shared across a fork or a loop.
 
 Two small pools, one for each face. Both hand out a connection for one call and take it back;
-both forget what another process, or an event loop that is gone, has opened. A call that is not
-answered within ``stall`` seconds is given up and its connection closed: a network that swallows
-packets must not hold a worker longer than its lease. All of it counts, what it carries up and down
-too, so a large call on a slow line is given up however well it goes: who makes such calls sends
-less the next time (:mod:`windlass.engine.allowance`).
+both forget what another process, or an event loop that is gone, has opened. A call in which
+nothing moves for ``stall`` seconds is given up and its connection closed: a network that swallows
+packets must not hold a worker longer than its lease. Large calls have longer, see
+:mod:`windlass.store.postgres.waits`.
 """
 
 import asyncio
@@ -25,6 +24,7 @@ from psycopg.waiting import wait_async
 
 from windlass.errors import BadOption
 from windlass.store.postgres.sqlstates import SQLSTATES
+from windlass.store.postgres.waits import time_for, while_it_moves
 from windlass.store.queries import load_queries
 from windlass.store.transactions import forked
 
@@ -121,12 +121,14 @@ def _unreadable() -> BadOption:
 
 
 class PatientConnection(psycopg.Connection[tuple[object, ...]]):
-    """A connection whose calls give up after ``stall`` seconds without the whole answer.
+    """A connection whose calls give up after ``stall`` seconds in which nothing moved.
 
-    ``prepares``: whether a statement that was prepared will be there the next time.
+    ``prepares``: whether a statement that was prepared will be there the next time. ``extra``: the
+    seconds that the call of the moment may take longer, for its size.
     """
 
     stall: float | None = None
+    extra: float = 0.0
     prepares = False
     process: int | None = None  # the one that opened it
 
@@ -134,13 +136,16 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
         """Wait as psycopg does, but never for ever, and not for a fork."""
         if not is_own(self):
             raise forked()
-        return super().wait(gen, interval, self.stall if timeout is None else timeout)
+        if timeout is None and self.stall is not None:
+            gen = while_it_moves(gen, self.stall + self.extra)
+        return super().wait(gen, interval, timeout)
 
 
 class PatientAsyncConnection(psycopg.AsyncConnection[tuple[object, ...]]):
     """The asynchronous twin."""
 
     stall: float | None = None
+    extra: float = 0.0
     prepares = False
     process: int | None = None
 
@@ -152,8 +157,19 @@ class PatientAsyncConnection(psycopg.AsyncConnection[tuple[object, ...]]):
         """
         if not is_own(self):
             raise forked()
-        limit = self.stall if timeout is None else timeout
-        return await wait_async(gen, self.pgconn.socket, interval, limit)
+        if timeout is None and self.stall is not None:
+            gen = while_it_moves(gen, self.stall + self.extra)
+        return await wait_async(gen, self.pgconn.socket, interval, timeout)
+
+
+@contextmanager
+def longer(conn: PatientConnection | PatientAsyncConnection, weight: int) -> Iterator[None]:
+    """Let a call that carries so many bytes take longer."""
+    conn.extra = time_for(weight)
+    try:
+        yield
+    finally:
+        conn.extra = 0.0
 
 
 class SyncPool:

@@ -8,7 +8,11 @@ import msgspec
 
 from windlass.domain.run import Enqueued, NewRun
 from windlass.domain.states import Status
+from windlass.errors import UsageError
 from windlass.store.postgres.literals import json_array, plain_array, text_array
+
+# A value of PostgreSQL's has less than a gibibyte, and packing an input may double its size.
+MOST_BYTES = 400 * 1024**2
 
 _encode = msgspec.json.Encoder().encode
 
@@ -75,6 +79,7 @@ def is_plain(run: NewRun) -> bool:
 
 def pack_plain(runs: Sequence[NewRun]) -> tuple[object, ...]:
     """The arguments of ``windlass.enqueue_plain``."""
+    _check_size(runs)
     return (
         text_array([run.tenant for run in runs]),
         plain_array([run.id for run in runs]),
@@ -88,7 +93,17 @@ def pack_plain(runs: Sequence[NewRun]) -> tuple[object, ...]:
 
 def pack_batch(runs: Sequence[NewRun]) -> tuple[object, ...]:
     """The arguments of ``windlass.enqueue_many``."""
+    _check_size(runs)
     return (_encode(runs).decode(), any(run.key is not None for run in runs))
+
+
+def _check_size(runs: Sequence[NewRun]) -> None:
+    size = sum([len(run.input) for run in runs])
+    if size > MOST_BYTES:
+        raise UsageError(
+            f"The inputs of this batch have {size / 1024**2:,.0f} MiB and one call can take "
+            f"{MOST_BYTES / 1024**2:,.0f} MiB: enqueue fewer runs at once."
+        )
 
 
 def unpack_batch(runs: Sequence[NewRun], text: str) -> Sequence[Enqueued]:

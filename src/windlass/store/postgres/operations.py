@@ -72,6 +72,11 @@ class Statement(Call[T]):
         self.read = read
 
     @property
+    def weight(self) -> int:
+        """How much it carries: about so many bytes."""
+        return sum([len(value) for value in self.parameters if isinstance(value, str)])
+
+    @property
     def keeps_its_plan(self) -> bool:
         """Whether it may be prepared: it reads no table but by functions, whose plans are pinned.
 

@@ -25,6 +25,7 @@ from windlass.store.postgres.connections import (
     PatientConnection,
     SyncPool,
     Target,
+    longer,
 )
 from windlass.store.postgres.failures import Patience, is_outgrown, one_line
 from windlass.store.postgres.inspection import PostgresInspection
@@ -33,6 +34,7 @@ from windlass.store.postgres.listen import PostgresWakeups
 from windlass.store.postgres.operations import PostgresOperations, Row, Statement
 from windlass.store.postgres.schedules import PostgresSchedules
 from windlass.store.postgres.transaction import AsyncPostgresTransaction, PostgresTransaction
+from windlass.store.postgres.waits import time_for
 from windlass.store.queries import load_queries
 from windlass.store.scheduling import ScheduleOperations
 from windlass.store.transactions import Joined, TransactionScope
@@ -235,12 +237,16 @@ class PostgresStore:
     def _new_patience(self, call: Call[T]) -> Patience:
         # A renewal must come soon after the server does: well within what a call may take.
         longest = self._target.stall / 2
-        return Patience(call, self._sources, self._patience, longest, self._expected)
+        # One that is large may be broken off when all the time of a small one is over.
+        limit = self._patience + time_for(cast("Statement[T]", call).weight)
+        return Patience(call, self._sources, limit, longest, self._expected)
 
     def _execute(self, conn: PatientConnection, call: Statement[T]) -> T:
         prepare = conn.prepares and call.keeps_its_plan
         if self._fake is None:
-            return call.read(conn.execute(call.sql, call.parameters, prepare=prepare).fetchall())
+            with longer(conn, call.weight):
+                cursor = conn.execute(call.sql, call.parameters, prepare=prepare)
+            return call.read(cursor.fetchall())
         with conn.transaction():
             conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
             return call.read(conn.execute(call.sql, call.parameters).fetchall())
@@ -248,7 +254,8 @@ class PostgresStore:
     async def _aexecute(self, conn: PatientAsyncConnection, call: Statement[T]) -> T:
         prepare = conn.prepares and call.keeps_its_plan
         if self._fake is None:
-            cursor = await conn.execute(call.sql, call.parameters, prepare=prepare)
+            with longer(conn, call.weight):
+                cursor = await conn.execute(call.sql, call.parameters, prepare=prepare)
             return call.read(await cursor.fetchall())
         async with conn.transaction():
             await conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
