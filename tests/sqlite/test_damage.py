@@ -11,7 +11,7 @@ import pytest
 
 from tests.doctor.kit import bad, checkup, make_app, only
 from windlass import RunNotFound, StoreError, Windlass
-from windlass.client.client import ListOptions
+from windlass.client.filters import ListOptions
 from windlass.domain.checkup import Severity
 from windlass.store.sqlite.connection import configure
 
