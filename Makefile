@@ -12,7 +12,7 @@ ARGS    ?=
 SOURCES := $(wildcard src tests tools bench examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check format faces test test-faults demo bench clean
+.PHONY: help venv check format faces test test-system test-faults demo bench clean
 
 help: ## Print this help
 	@echo "Windlass: durable jobs for Python. Usage: make <target> [ARGS=...] [PYTHON=...]"
@@ -42,6 +42,10 @@ faces: $(STAMP) ## Write the blocking and async methods of every verb from its o
 
 test: $(STAMP) ## Run the tests on SQLite and on a private PostgreSQL
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+test-system: $(STAMP) ## Run the conformance suite on the system's PostgreSQL
+	WINDLASS_TEST_PG_BIN=system $(BIN)/python -m pytest tests/conformance tests/transactions \
+		-n $(WORKERS) --dist worksteal $(ARGS)
 
 test-faults: $(STAMP) ## Run the long forms of the fault-injection tests (minutes)
 	$(BIN)/python -m pytest tests/faults -m long --timeout 900 $(ARGS)

@@ -26,7 +26,7 @@ def main() -> None:
     arguments = _arguments()
     logging.getLogger("windlass").setLevel(logging.WARNING)
     report = Report(as_json=arguments.json)
-    with places(arguments.store) as found:
+    with places(arguments.store, arguments.postgres) as found:
         for place in found:
             for name, measure in MEASURES.items():
                 if not arguments.only or name in arguments.only:
@@ -37,6 +37,12 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--store", choices=("both", "sqlite", "postgres"), default="both")
+    parser.add_argument(
+        "--postgres",
+        default="wheel",
+        metavar="wheel|system|URL",
+        help="the tests' server, the system's, or a running one, by its postgresql:// URL",
+    )
     parser.add_argument("--only", nargs="*", choices=tuple(MEASURES), default=())
     parser.add_argument("--runs", type=int, default=60_000, help="runs to drain")
     parser.add_argument("--backlog", type=int, default=1_000_000, help="the large backlog")

@@ -1,14 +1,26 @@
-"""Where the benchmarks run: a fresh SQLite file, a private PostgreSQL server with fsync on."""
+"""Where the benchmarks run: a fresh SQLite file, and databases of a PostgreSQL server.
 
-import shutil
+The server is a private one with fsync on, of the tests' programs or of the system's, or one that
+is running already.
+"""
+
+import secrets
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
-from tests.fixtures.postgres import PostgresServer
+from tests.fixtures.postgres import (
+    PostgresServer,
+    create_database,
+    drop_database,
+    find_programs,
+    system_programs,
+)
 from windlass import Windlass
+
+WHEEL, SYSTEM = "wheel", "system"
 
 _numbers = count()
 
@@ -18,18 +30,13 @@ SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections":
 class Place:
     """Makes empty stores of one kind."""
 
-    def __init__(self, name: str, folder: Path, server: PostgresServer | None) -> None:
+    def __init__(self, name: str, make: Callable[[str], str]) -> None:
         self.name = name
-        self._folder = folder
-        self._server = server
+        self._make = make
 
     def url(self) -> str:
         """The URL of a new, empty store with our schema."""
-        number = next(_numbers)
-        if self._server is None:
-            url = f"sqlite:///{self._folder / f'bench{number}.db'}"
-        else:
-            url = self._server.create_database(f"bench{number}")
+        url = self._make(f"bench{next(_numbers)}")
         app = Windlass(url)
         app.migrate()
         app.close()
@@ -37,19 +44,38 @@ class Place:
 
 
 @contextmanager
-def places(which: str) -> Iterator[list[Place]]:
+def places(which: str, postgres: str) -> Iterator[list[Place]]:
     """The stores to measure."""
-    folder = Path(tempfile.mkdtemp(prefix="windlass-bench-"))
-    server = PostgresServer(settings=SETTINGS) if which in ("both", "postgres") else None
-    try:
+    with ExitStack() as stack:
         found = []
         if which in ("both", "sqlite"):
-            found.append(Place("sqlite", folder, None))
-        if server is not None:
-            server.start()
-            found.append(Place("postgres", folder, server))
+            found.append(Place("sqlite", _files(stack)))
+        if which in ("both", "postgres"):
+            private = postgres in (WHEEL, SYSTEM)
+            make = _private(stack, postgres) if private else _foreign(stack, postgres)
+            found.append(Place("postgres", make))
         yield found
-    finally:
-        if server is not None:
-            server.close()
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _files(stack: ExitStack) -> Callable[[str], str]:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windlass-bench-")))
+    return lambda name: f"sqlite:///{folder / name}.db"
+
+
+def _private(stack: ExitStack, which: str) -> Callable[[str], str]:
+    programs = system_programs() if which == SYSTEM else find_programs()
+    if programs is None:
+        raise SystemExit("There is no PostgreSQL under /usr/lib/postgresql.")
+    server = stack.enter_context(PostgresServer(settings=SETTINGS, programs=programs))
+    return server.create_database
+
+
+def _foreign(stack: ExitStack, dsn: str) -> Callable[[str], str]:
+    """Databases on a server that is not ours: removed at the end."""
+    mark = secrets.token_hex(4)
+
+    def make(name: str) -> str:
+        stack.callback(drop_database, dsn, f"{name}_{mark}")
+        return create_database(dsn, f"{name}_{mark}")
+
+    return make

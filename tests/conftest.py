@@ -1,8 +1,12 @@
 """What every test may ask for.
 
-PostgreSQL: one private server per test session, started by the process that the developer started
+PostgreSQL: a private server per test session, started by the process that the developer started
 (with xdist the controller, before its workers; otherwise the first test that asks for it) and
 stopped by the same process. Each test gets a database of its own, copied from a template.
+
+Where the system has a PostgreSQL of its own there is a second server, with its default settings:
+most users run one of those, and an older one plans otherwise. Tests that ask for `any_pg_database`
+run on both. A run without a second server says so.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from tests.fixtures.postgres import (
     make_database,
     prepare_template,
     remove_database,
+    second_programs,
     with_database,
 )
 
@@ -40,10 +45,15 @@ class Cluster:
     template: str
 
 
-class SharedPostgres:
-    """The session's PostgreSQL: started when first needed, closed when pytest ends."""
+OWN, SECOND = "own", "system"
+SERVERS = (OWN, SECOND) if second_programs() else (OWN,)
 
-    def __init__(self) -> None:
+
+class SharedPostgres:
+    """A PostgreSQL of the session: started when first needed, closed when pytest ends."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._cluster: Cluster | None = None
         self._server: PostgresServer | None = None
 
@@ -61,49 +71,61 @@ class SharedPostgres:
             drop_database(self._cluster.dsn, self._cluster.template)
 
     def _open(self) -> Cluster:
-        dsn = os.environ.get("WINDLASS_TEST_PG_DSN")
+        dsn = os.environ.get("WINDLASS_TEST_PG_DSN") if self._name == OWN else None
         if dsn:
             # That server may serve other test sessions at the same time.
             cluster = Cluster(dsn=dsn, template=f"wl_template_{secrets.token_hex(4)}")
         else:
-            self._server = PostgresServer(volatile=True)
+            programs = second_programs() if self._name == SECOND else None
+            self._server = PostgresServer(volatile=True, programs=programs)
             self._server.start()
             cluster = Cluster(dsn=self._server.dsn(), template="wl_template")
         prepare_template(create_database(cluster.dsn, cluster.template))
         return cluster
 
 
-shared_postgres = pytest.StashKey[SharedPostgres]()
+shared_postgres = pytest.StashKey[dict[str, SharedPostgres]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the process its handle on the server; nothing is started yet."""
+    """Give the process its handle on the servers; nothing is started yet."""
     # What a shell starts in the background ignores SIGINT; so would every process of the tests.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.stash[shared_postgres] = SharedPostgres()
+    config.stash[shared_postgres] = {name: SharedPostgres(name) for name in SERVERS}
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Leave nothing behind, also after Ctrl-C."""
-    config.stash[shared_postgres].close()
+    for server in config.stash[shared_postgres].values():
+        server.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say so where no second PostgreSQL was there to run on."""
+    if SECOND not in SERVERS:
+        terminalreporter.write_line(
+            "Tested on one PostgreSQL only: no other is installed under /usr/lib/postgresql."
+        )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: object) -> None:
-    """Tell an xdist worker where the controller's server is."""
+    """Tell an xdist worker where the controller's servers are."""
     config: pytest.Config = node.config  # type: ignore[attr-defined]
-    cluster = _cluster(config)
-    node.workerinput["windlass_postgres"] = (cluster.dsn, cluster.template)  # type: ignore[attr-defined]
+    found = {name: _cluster(config, name) for name in SERVERS}
+    node.workerinput["windlass_postgres"] = {  # type: ignore[attr-defined]
+        name: (cluster.dsn, cluster.template) for name, cluster in found.items()
+    }
 
 
-def _cluster(config: pytest.Config) -> Cluster:
+def _cluster(config: pytest.Config, name: str = OWN) -> Cluster:
     told = getattr(config, "workerinput", {}).get("windlass_postgres")
     if told is not None:
-        dsn, template = told
+        dsn, template = told[name]
         return Cluster(dsn=dsn, template=template)
     try:
-        return config.stash[shared_postgres].cluster()
+        return config.stash[shared_postgres][name].cluster()
     except (PostgresUnavailable, psycopg.OperationalError) as problem:
         pytest.exit(f"No PostgreSQL for the tests. {problem}", returncode=3)
 
@@ -128,3 +150,21 @@ def pg_database(pg_cluster: Cluster, pg_desk: psycopg.Connection) -> Iterator[st
     make_database(pg_desk, name, pg_cluster.template)
     yield with_database(pg_cluster.dsn, name)
     remove_database(pg_desk, name)
+
+
+@pytest.fixture(scope="session")
+def second_cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The second server, for tests that ran on the first as well."""
+    return _cluster(request.config, SECOND)
+
+
+@pytest.fixture(params=SERVERS)
+def any_pg_database(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a fresh database on each of the servers, dropped after the test."""
+    if request.param == OWN:
+        yield request.getfixturevalue("pg_database")
+        return
+    cluster: Cluster = request.getfixturevalue("second_cluster")
+    name = f"wl_test_{secrets.token_hex(6)}"
+    yield create_database(cluster.dsn, name, cluster.template)
+    drop_database(cluster.dsn, name)

@@ -25,6 +25,8 @@ from tests.conformance.kit import Driver, Face, Opened
 from tests.conformance.places import (
     KINDS,
     POSTGRES,
+    SQLITE,
+    SYSTEM,
     Kind,
     Place,
     PostgresPlace,
@@ -33,7 +35,7 @@ from tests.conformance.places import (
     opened,
 )
 from tests.conformance.plain_sql import client
-from tests.conftest import Cluster
+from tests.conftest import SECOND, SERVERS, Cluster
 from tests.fixtures.postgres import create_database, drop_database
 from windlass.sources import ManualSources, Sources
 from windlass.store.interface import Call, Store
@@ -50,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the suite's own markers known."""
     config.addinivalue_line("markers", "requires(*capabilities): only on stores that have them")
     config.addinivalue_line("markers", "both_faces: through the blocking and the async face")
+    config.addinivalue_line("markers", "every_server: also on the system's PostgreSQL")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -64,6 +67,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     needed = {capability for mark in marks for capability in mark.args}
     kinds = [kind for kind in KINDS if needed <= kind.capabilities]
     assert kinds, f"no store has {sorted(needed)}"  # pytest would skip the test, silently
+    everywhere = metafunc.definition.get_closest_marker("every_server") is not None
+    if everywhere and SECOND in SERVERS and POSTGRES in kinds:
+        kinds.append(SYSTEM)
     if "face" not in metafunc.fixturenames:
         metafunc.parametrize("setting", kinds, ids=[kind.name for kind in kinds], indirect=True)
         return
@@ -72,7 +78,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     pairs = [
         (kind, face)
         for kind in kinds
-        for face in (FACES if both else [FACES[(turn + KINDS.index(kind)) % 2]])
+        for face in (FACES if both else [FACES[(turn + (kind is SQLITE)) % 2]])
     ]
     names = [f"{kind.name}-{face}" for kind, face in pairs]
     metafunc.parametrize(("setting", "face"), pairs, ids=names, indirect=True)
@@ -102,26 +108,40 @@ class Setting:
         self.tables.close()
 
 
-@pytest.fixture(scope="session")
-def shared_setting(pg_cluster: Cluster) -> Iterator[Setting]:
-    """The PostgreSQL database of this test process."""
+@contextmanager
+def shared(cluster: Cluster) -> Iterator[Setting]:
+    """A PostgreSQL database of this test process."""
     name = f"wl_shared_{secrets.token_hex(6)}"
-    setting = Setting.make(
-        PostgresPlace(create_database(pg_cluster.dsn, name, pg_cluster.template))
-    )
+    setting = Setting.make(PostgresPlace(create_database(cluster.dsn, name, cluster.template)))
     yield setting
     setting.close()
-    drop_database(pg_cluster.dsn, name)
+    drop_database(cluster.dsn, name)
+
+
+@pytest.fixture(scope="session")
+def shared_setting(pg_cluster: Cluster) -> Iterator[Setting]:
+    """The database of this test process on the tests' own server."""
+    with shared(pg_cluster) as setting:
+        yield setting
+
+
+@pytest.fixture(scope="session")
+def second_setting(second_cluster: Cluster) -> Iterator[Setting]:
+    """The database of this test process on the second server."""
+    with shared(second_cluster) as setting:
+        yield setting
 
 
 @pytest.fixture
 def setting(request: pytest.FixtureRequest) -> Iterator[Setting]:
     """An empty database."""
     kind: Kind = request.param
-    if kind is POSTGRES:
-        shared: Setting = request.getfixturevalue("shared_setting")
-        shared.tables.empty()
-        yield shared
+    if kind is not SQLITE:
+        found: Setting = request.getfixturevalue(
+            "shared_setting" if kind is POSTGRES else "second_setting"
+        )
+        found.tables.empty()
+        yield found
         return
     folder = Path(tempfile.mkdtemp(prefix="windlass-", dir=MEMORY if MEMORY.exists() else None))
     made = Setting.make(SqlitePlace(folder / "windlass.db"))

@@ -115,6 +115,8 @@ POSTGRES = Kind(
     ),
 )
 KINDS = (SQLITE, POSTGRES)
+# The second server, for tests with the marker `every_server`.
+SYSTEM = Kind("system-postgres", POSTGRES.capabilities)
 
 
 @dataclass(frozen=True, slots=True)

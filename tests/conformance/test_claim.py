@@ -28,6 +28,8 @@ from windlass.domain.outcome import Outcome
 from windlass.domain.run import Mark, Options
 from windlass.domain.states import Status
 
+pytestmark = pytest.mark.every_server
+
 
 def test_a_claimed_run_is_running_under_a_token(drive: Driver) -> None:
     run = drive.add(input=raw({"user": 7}), options=Options(max_attempts=2), trace="00-t")

@@ -31,6 +31,8 @@ from windlass.errors import KeyConflict, RunNotFound, WindlassError
 from windlass.sources import Sources
 from windlass.store.interface import Operations, Store
 
+pytestmark = pytest.mark.every_server
+
 PATIENCE = 30.0  # seconds after which a hint is given up for lost
 
 

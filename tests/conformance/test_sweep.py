@@ -13,6 +13,8 @@ from windlass.domain.run import SweepReply
 from windlass.domain.states import Failure, Status
 from windlass.store.interface import Call
 
+pytestmark = pytest.mark.every_server
+
 # -- dispatch --------------------------------------------------------------------------------
 
 
