@@ -15,8 +15,10 @@ from typing import Any, Literal
 import msgspec
 
 from tests.faults.programs.jobs import Witness, define_jobs
-from windlass import Windlass
+from windlass import StoreUnavailable, Windlass
 from windlass.domain.run import NewRun
+
+_LOOK = 0.01
 
 
 class Config(msgspec.Struct, kw_only=True):
@@ -28,6 +30,7 @@ class Config(msgspec.Struct, kw_only=True):
     count: int = 1_000_000
     ms: int = 20
     by: Literal["call", "key", "id"] = "call"
+    patient: bool = False  # ask again where the store cannot be reached
     settings: dict[str, Any] = {}
 
 
@@ -47,6 +50,16 @@ def enqueue(app: Windlass, config: Config, n: int) -> str:
     return app.enqueue("load", arguments).id
 
 
+def insist(app: Windlass, config: Config, n: int, witness: Witness) -> str:
+    """Enqueue the n-th run, however often that is refused."""
+    while True:
+        try:
+            return enqueue(app, config, n)
+        except StoreUnavailable as error:
+            witness.append("refused", str(error))
+            time.sleep(_LOOK)
+
+
 def id_of(n: int) -> str:
     """The id that this client makes for its n-th run."""
     return f"01900000-0000-7000-8000-{n:012x}"
@@ -60,7 +73,7 @@ def main(config: Config) -> None:
     for n in range(config.first, config.first + config.count):
         witness.append("asked", str(n))
         began = time.monotonic()
-        run = enqueue(app, config, n)
+        run = insist(app, config, n, witness) if config.patient else enqueue(app, config, n)
         took = time.monotonic() - began
         witness.append("acks", f"{n} {run}", sync=True)
         witness.append("took", repr(took))

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import apsw
 
-from windlass.errors import StoreError, UsageError
+from windlass.errors import StoreError, StoreUnavailable, UsageError
 from windlass.store.sqlite import faults
+from windlass.store.sqlite.custody import Custody, await_whole_log, has_moved
 from windlass.store.sqlite.files import BESIDE, COMPANIONS
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.transaction import queries
@@ -22,12 +23,15 @@ from windlass.store.sqlite.transaction import queries
 _PATIENCE_MILLISECONDS = 10_000
 
 
-def backup(source: Path, place: Path, *, replace: bool) -> int:
+def backup(source: Path, place: Path, custody: Custody, *, replace: bool) -> int:
     """Copy the database to ``place``; return the bytes written.
 
     An existing file is replaced only if asked for, and never one that seems to be in use.
     """
     place = place.resolve()
+    custody.require()
+    if not source.exists():
+        raise StoreError(f"There is no file {source}: name another store.")
     _check(source, place, replace=replace)
     try:
         # For its owner alone: it has everybody's inputs.
@@ -37,7 +41,8 @@ def backup(source: Path, place: Path, *, replace: bool) -> int:
     os.close(descriptor)
     try:
         with gate.using(source):
-            _copy(source, Path(name))
+            await_whole_log(source)
+            _copy(source, Path(name), custody)
         _flush(Path(name))
         _refuse_in_use(place)  # somebody may have opened it meanwhile
         Path(name).replace(place)
@@ -119,15 +124,18 @@ def _refuse_in_use(place: Path) -> None:
             return  # not a database: the caller has said that it may go
 
 
-def _copy(source: Path, place: Path) -> None:
+def _copy(source: Path, place: Path, custody: Custody) -> None:
     """Copy one snapshot, and look whether it is sound."""
     reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
     writing = apsw.Connection(str(place))
     try:
         reading.set_busy_timeout(_PATIENCE_MILLISECONDS)
+        custody.recognise(reading)
         with writing.backup("main", reading, "main") as copying:
             while not copying.done:
                 copying.step(-1)  # all at once: a snapshot that no writer can outdate
+        if has_moved(reading):
+            raise StoreUnavailable(f"{source} was moved while it was copied: put it back.")
         found = writing.pragma("integrity_check")
         if found != "ok":
             raise StoreError(f"The copy of {source} is not sound ({found}): is the disk?")

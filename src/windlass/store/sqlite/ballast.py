@@ -12,10 +12,10 @@ once the ballast could be laid again. So the freed space is never eaten by new w
 import errno
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from windlass.errors import StoreFull
-from windlass.store.sqlite.files import prepare_file
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,9 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 class Ballast:
     """The file ``<database>-ballast``, of ``size`` bytes; none if that is 0."""
 
-    def __init__(self, database: Path, size: int) -> None:
+    def __init__(self, database: Path, size: int, prepare: Callable[[], None]) -> None:
         self._database = database
+        self._prepare = prepare  # makes the database, or refuses to
         self._path = database.with_name(database.name + "-ballast")
         self._name = str(self._path)  # looked for at each enqueue: a path is slow to be asked
         self._size = size
@@ -35,7 +36,7 @@ class Ballast:
         """Make it where it is not there; raises StoreFull where there is no room for it."""
         if not self._size or os.path.exists(self._name):  # noqa: PTH110
             return
-        prepare_file(self._database)  # nothing is laid beside a file that will be refused
+        self._prepare()  # nothing is laid beside a file that will be refused
         try:
             descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except OSError as error:

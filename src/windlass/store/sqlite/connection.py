@@ -5,6 +5,8 @@ then writes would be refused at once, without waiting, when another has committe
 Waiting for the lock is ours, not SQLite's: short random pauses until a generous deadline, so
 that no "database is locked" reaches a user. The log is flushed at each commit
 (``synchronous=full``) and there is no switch for less; files are never mapped into memory.
+Nothing is acknowledged, and nothing answered, from a file that is no longer under its name
+(:mod:`.custody`).
 """
 
 import concurrent.futures.thread  # noqa: F401 - its hook at forks must run after ours, see below
@@ -21,10 +23,17 @@ from typing import NoReturn, TypeVar
 
 import apsw
 
-from windlass.errors import SchemaMismatch, StoreError
+from windlass.errors import SchemaMismatch, StoreError, StoreUnavailable
 from windlass.sources import Sources
 from windlass.store.sqlite import faults, migrate
-from windlass.store.sqlite.files import prepare_file
+from windlass.store.sqlite.custody import (
+    Custody,
+    Loss,
+    OpenFiles,
+    await_whole_log,
+    gone,
+    has_moved,
+)
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.transaction import Row, StoreClock, Transaction, queries
 from windlass.store.transactions import Parameters, ended_by_itself, forked
@@ -46,11 +55,14 @@ class Connection:
         clock: StoreClock,
         busy_seconds: float = BUSY_SECONDS,
         schema: migrate.Schema | None = None,
+        custody: Custody | None = None,
     ) -> None:
         self.path = path
         self._sources = sources
         self._clock = clock
         self._schema = schema or migrate.Schema()
+        self._custody = custody or Custody(path)
+        self._files: OpenFiles | None = None  # what is open
         self._busy_seconds = busy_seconds
         self._lock = threading.Lock()
         self._open: apsw.Connection | None = None
@@ -73,11 +85,14 @@ class Connection:
     def read(self, body: Callable[[Transaction], T]) -> T:
         """Run reads on one snapshot, which is let go before this returns."""
         with gate, self._lock:
-            connection = self._handle()
-            try:
-                return self._patiently(lambda: self._read_once(connection, body))
-            except UnicodeDecodeError as error:
-                raise self.explain(error) from error
+            result, lost = self._read_handle(body)
+            if lost is not None:
+                self._part()
+                result, lost = self._read_handle(body)  # of what is under the name now
+            if lost is not None:
+                self._part()
+                raise gone(lost, committed=False)
+            return result
 
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; return the versions before and after."""
@@ -91,13 +106,14 @@ class Connection:
             self._drop()
 
     def retire(self) -> None:
-        """Close the file before a fork, unless it is being used; the next use opens it again."""
-        # Nobody enters now. But who was inside for longer than the fork's patience, or is at
-        # home in this thread, may be using it: with the lock, or in a transaction.
+        """Close the file unless it is being used; the next use opens it again."""
+        # Before a fork nobody enters. But who was inside for longer than the fork's patience, or
+        # is at home in this thread, may be using it: with the lock, or in a transaction.
         if not self._lock.acquire(blocking=False):
             return
         try:
             if self._open is not None and not self._open.in_transaction:
+                self._custody.leave(self._open, self._files)
                 self._open.close(True)
                 self._open, self._current = None, False
         except apsw.Error:
@@ -130,7 +146,7 @@ class Connection:
         """Take the write lock if it is free at this moment."""
         with self._lock, self.explained():
             try:
-                self._handle().execute(queries()["begin_write"])
+                self._present().execute(queries()["begin_write"])
             except faults.BUSY:
                 return False
             return True
@@ -169,9 +185,16 @@ class Connection:
         return Transaction(self._handle(), self._clock.now())
 
     def commit(self) -> None:
-        """Make the transaction durable; on an error nothing of it is."""
+        """Make the transaction durable; on an error nothing of it is.
+
+        Unless the file was moved away at this very moment: then StoreUnavailable says so.
+        """
         connection = self._handle()
         self._patiently(lambda: connection.execute(queries()["commit"]))
+        lost = self._lost()
+        if lost is not None:
+            self._part()
+            raise gone(lost, committed=True)
 
     def undo(self, error: BaseException) -> BaseException:
         """Roll back what is open; return the error as the caller is to be told of it."""
@@ -190,7 +213,8 @@ class Connection:
         if isinstance(error, UnicodeDecodeError):  # whatever we write as text is UTF-8
             error = faults.damaged(f"text that cannot be read: {error.reason}")
         if isinstance(error, apsw.Error):
-            told = self._outgrown(error) or faults.translate(error, str(self.path))
+            told = self._outgrown(error) or self._misplaced(error)
+            told = told or faults.translate(error, str(self.path))
             told.__cause__ = error
             return told
         return error
@@ -202,6 +226,11 @@ class Connection:
         found, ours = migrate.version_of(self._open), migrate.migrations()[-1].version
         return SchemaMismatch(found, ours) if found > ours else None
 
+    def _misplaced(self, error: apsw.Error) -> StoreError | None:
+        """An error that comes from using files that are no longer the store's."""
+        lost = self._lost() if isinstance(error, faults.FATAL) else None
+        return None if lost is None else gone(lost, committed=False)
+
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open: SQLite itself gives one up on some errors."""
@@ -212,16 +241,34 @@ class Connection:
         raise self.undo(error)
 
     def _begin(self) -> None:
-        connection = self._handle()
+        connection = self._present()
         self._patiently(lambda: connection.execute(queries()["begin_write"]))
+
+    def _present(self) -> apsw.Connection:
+        """Return a connection to what is under the file's name now, its schema up to date."""
+        if self._lost() is not None:
+            self._part()
+        return self._handle()
 
     def _handle(self) -> apsw.Connection:
         """Return the open connection, its schema up to date."""
         connection = self._connected()
         if not self._current:
             self._patiently(lambda: self._schema.ensure(connection, self._clock.now()))
+            self._patiently(lambda: self._custody.learn(connection))
             self._current = True
         return connection
+
+    def _lost(self) -> Loss | None:
+        """What has become of the files that are open, if anything has."""
+        return None if self._open is None or self._files is None else self._files.lost()
+
+    def _part(self) -> None:
+        """Close what is no longer the store, also where others of this process have it open."""
+        for other in _all():
+            if other is not self and other.path == self.path:
+                other.retire()
+        self._drop()
 
     def _connected(self) -> apsw.Connection:
         self._refuse_forked()
@@ -237,18 +284,32 @@ class Connection:
 
     def _connect(self) -> apsw.Connection:
         faults.check_version(apsw.sqlite_lib_version())
-        prepare_file(self.path)
-        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        self._custody.prepare()
+        await_whole_log(self.path)
+        flags = apsw.SQLITE_OPEN_READWRITE
         try:
             connection = apsw.Connection(str(self.path), flags=flags, statementcachesize=256)
         except apsw.Error as error:
             raise faults.translate(error, str(self.path)) from error
         try:
+            self._patiently(lambda: self._custody.recognise(connection))
             self._patiently(lambda: configure(connection, str(self.path)))
+            self._patiently(lambda: migrate.version_of(connection))  # now it has its log open
+            self._files = OpenFiles(self.path)
+            if has_moved(connection):
+                raise StoreUnavailable(f"{self.path} was moved while it was opened: try again.")
         except BaseException:
             connection.close(True)
             raise
         return connection
+
+    def _read_handle(self, body: Callable[[Transaction], T]) -> tuple[T, Loss | None]:
+        connection = self._handle()
+        try:
+            result = self._patiently(lambda: self._read_once(connection, body))
+        except UnicodeDecodeError as error:
+            raise self.explain(error) from error
+        return result, self._lost()
 
     def _read_once(self, connection: apsw.Connection, body: Callable[[Transaction], T]) -> T:
         try:
@@ -286,6 +347,7 @@ class Connection:
             # It counts as open until it is closed: a fork may have lost its patience.
             try:
                 with contextlib.suppress(apsw.Error):
+                    self._custody.leave(self._open, self._files)
                     self._open.close(True)
             finally:
                 self._open = None

@@ -32,6 +32,7 @@ def parse_path(place: str | Path) -> Path:
 def prepare_file(path: Path) -> None:
     """Make the file, for its owner alone; -wal and -shm take their rights from it."""
     refuse_remote(path, mounts())
+    refuse_orphan(path)
     try:
         # O_EXCL: an existing file is never opened here. Closing any descriptor of a database
         # would drop all locks that this process has on it.
@@ -47,6 +48,16 @@ def prepare_file(path: Path) -> None:
         ) from None
     except OSError as error:
         raise StoreError(f"{path} cannot be created: {error.strerror}.") from error
+
+
+def refuse_orphan(path: Path) -> None:
+    """Refuse to make a file beside a log that is left of another: SQLite would remove that."""
+    log = path.with_name(f"{path.name}{COMPANIONS[0]}")
+    if log.exists() and log.stat().st_size and not path.exists():
+        raise StoreError(
+            f"{path} is gone, and its log {log.name} is still there with what was written last: "
+            "put the file back, or remove the log to begin with an empty store."
+        )
 
 
 def refuse_remote(path: Path, table: str) -> None:

@@ -16,6 +16,7 @@ import apsw
 
 from windlass.domain.checkup import Finding, Limits, error, fine, note
 from windlass.store.sqlite import faults
+from windlass.store.sqlite.custody import await_whole_log
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.transaction import queries
 
@@ -72,6 +73,7 @@ def look_fully(path: Path) -> Iterator[Finding]:
 def reading(path: Path) -> Iterator[apsw.Connection]:
     """A connection that cannot write. Raises StoreError where the file cannot be read."""
     with gate.using(path):
+        await_whole_log(path)
         try:
             connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
             try:

@@ -14,6 +14,7 @@ import apsw
 from windlass.errors import SchemaMismatch
 from windlass.store.queries import Script, load_migrations
 from windlass.store.sqlite import faults
+from windlass.store.sqlite.custody import await_whole_log
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.transaction import queries
 
@@ -39,6 +40,7 @@ def look_at_version(path: Path) -> tuple[int, int]:
     if not path.exists():
         return 0, needed
     with gate.using(path):
+        await_whole_log(path)
         try:
             connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
             try:

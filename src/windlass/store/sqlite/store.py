@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from windlass.domain.run import NewRun
-from windlass.errors import StoreFull
+from windlass.errors import StoreFull, StoreUnavailable
 from windlass.sources import Sources
 from windlass.store.blocking import BlockingCalls
 from windlass.store.checks import Check
@@ -32,6 +32,7 @@ from windlass.store.sqlite.backup import backup
 from windlass.store.sqlite.ballast import Ballast
 from windlass.store.sqlite.checks import checks
 from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
+from windlass.store.sqlite.custody import Custody
 from windlass.store.sqlite.files import parse_path
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.inspection import SqliteInspection
@@ -90,7 +91,8 @@ class SqliteStore:
         self.blocking = BlockingCalls(self._sources.clock)
         self._clock = StoreClock(self._sources.clock)
         self._busy_seconds = busy_seconds
-        self._ballast = Ballast(self.path, ballast)
+        self._custody = Custody(self.path)
+        self._ballast = Ballast(self.path, ballast, self._custody.prepare)
         self._schema = Schema()
         self._operations = SqliteOperations()
         self._schedules = SqliteSchedules()
@@ -142,7 +144,11 @@ class SqliteStore:
             own.opened = True
             return result
         if ours.kind is Kind.READ:
-            return own.reading.read(ours.body)
+            try:
+                return own.reading.read(ours.body)
+            except StoreUnavailable:
+                own.opened = False
+                raise
         return await _in_thread(lambda: own.scanning.read(ours.body))
 
     def join(self, connection: object, runs: Sequence[NewRun]) -> Joined:
@@ -192,7 +198,7 @@ class SqliteStore:
 
     def backup(self, place: Path, *, replace: bool) -> int:
         """Copy one snapshot of the file; writers go on."""
-        return backup(self.path, place, replace=replace)
+        return backup(self.path, place, self._custody, replace=replace)
 
     def close(self) -> None:
         """Close what the sync face opened; the next call opens it again."""
@@ -252,7 +258,12 @@ class SqliteStore:
     def _new_process(self) -> _Process:
         def connection() -> Connection:
             return Connection(
-                self.path, self._sources, self._clock, self._busy_seconds, self._schema
+                self.path,
+                self._sources,
+                self._clock,
+                self._busy_seconds,
+                self._schema,
+                self._custody,
             )
 
         transactions = Transactions(self.path, connection, self._busy_seconds)

@@ -13,5 +13,12 @@ create table if not exists schema_version (
 -- name: schema_version
 select coalesce(max(version), 0) from schema_version
 
+-- name: made_at
+-- When the store was made: what it is known by.
+select min(applied_at) from schema_version
+
+-- name: last_event
+select coalesce(max(n), 0) from events
+
 -- name: insert_version
 insert into schema_version (version, name, applied_at) values (:version, :name, :now)
