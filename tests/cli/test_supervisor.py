@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from tests.cli.kit import PATIENCE, Process, command, ok, ok_json, started, write_jobs
-from tests.faults.harness import eventually
+from tests.faults.harness import eventually, rest
 from windlass.cli import supervisor
+from windlass.cli.signals import TOGETHER
 from windlass.sources import Sources
 
 WORKERS = command("worker", "--app", "jobs", "--processes", "2")
@@ -91,6 +92,54 @@ def test_processes_that_are_told_to_end_finish_what_they_run(folder: Path, store
         assert process.ends() == 0
 
     assert ok_json("show", running, "--url", store, "--json")["status"] == "succeeded"
+
+
+def test_a_process_that_hears_of_one_request_twice_finishes_what_it_runs(
+    folder: Path, store: str
+) -> None:
+    """From its supervisor, and from whoever tells the whole group, as systemd does."""
+    flag = folder / "go"
+    running = ok("enqueue", "wait_for_file", "--arg", f"path={flag}", "--app", "jobs").strip()
+    with started(command("worker", "--app", "jobs", "--processes", "1"), folder) as process:
+        process.wait_for("handler started")
+        (worker,) = pids(process, 1)
+        process.send(signal.SIGTERM)
+        process.wait_for("worker stopping")
+        rest(2 * TOGETHER)
+        os.kill(worker, signal.SIGTERM)
+        rest(2 * TOGETHER)
+        flag.touch()
+
+        assert process.ends() == 0
+
+    assert ok_json("show", running, "--url", store, "--json")["status"] == "succeeded"
+
+
+def test_processes_too_young_to_handle_the_signal_have_ended_as_told() -> None:
+    watched = supervisor.Supervisor(["sleep", "600"], 2, Sources.system())
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(watched.run()))
+    thread.start()
+    eventually(lambda: all(post.process for post in watched._posts), what="both have started")
+    watched.stop()
+    thread.join(PATIENCE)
+
+    assert codes == [0]
+
+
+def test_a_process_that_dies_as_the_signal_comes_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The handler runs between any two instructions, such as before the next start is planned."""
+    watched = supervisor.Supervisor(["sh", "-c", "exit 7"], 1, Sources.system())
+    plan = watched._start_again
+
+    def told(*args: Any) -> None:
+        watched.stop()
+        plan(*args)
+
+    monkeypatch.setattr(watched, "_start_again", told)
+    assert watched.run() == 0
 
 
 def test_a_second_signal_ends_everything_now(folder: Path, store: str) -> None:

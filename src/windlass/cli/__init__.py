@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import click
 
 from windlass.errors import WindlassError
+from windlass.process import STOPPABLE, take_signals
 
 READER_GONE = 141
 """The exit code when the reader of our output has gone: as if by SIGPIPE."""
@@ -77,6 +78,8 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
+        if cmd_name not in STOPPABLE:
+            take_signals()
         entry = next((e[cmd_name] for e in SECTIONS.values() if cmd_name in e), None)
         if entry is None:
             return None

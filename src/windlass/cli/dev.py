@@ -3,7 +3,7 @@
 import click
 
 from windlass.cli.options import Place, place_options
-from windlass.cli.signals import FAREWELL, Alarm, Signals, StoppedEarly
+from windlass.cli.signals import Alarm, Signals
 
 
 @click.command
@@ -17,14 +17,11 @@ def dev(place: Place, log_level: str | None) -> None:
     """
     alarm = Alarm()
     signals = Signals()
-    try:
-        from windlass.cli.console import Console
-        from windlass.cli.serving import run
-        from windlass.config import Settings
+    from windlass.cli.console import Console
+    from windlass.cli.serving import run
+    from windlass.config import Settings
 
-        app = place.application(alone=True)
-        app.jobs.load()  # what is wrong is shown with the jobs
-        Console(app, Settings.load(log_level=log_level).log_level).greet()
-        run(app, signals, alarm, drain=False, watch=True)
-    except StoppedEarly:
-        alarm.set(FAREWELL, 0)
+    app = place.application(alone=True)
+    app.jobs.load()  # what is wrong is shown with the jobs
+    Console(app, Settings.load(log_level=log_level).log_level).greet()
+    run(app, signals, alarm, drain=False, watch=True)

@@ -12,12 +12,15 @@ It runs no job and opens no store; it starts processes, waits for their ends, an
 - A process that the store's schema has outgrown is not replaced: the next one, of the same version,
   would fare no better. The others go on as long as they can; when none is left, so ends the
   supervisor, with the code for a store that cannot be used.
-- The first SIGTERM or SIGINT is passed on as SIGTERM; from then on nothing is started. When all
-  have ended, so does the supervisor, with 0 if they did. The second one kills them.
+- The first SIGTERM or SIGINT is passed on as SIGTERM, once; from then on nothing is started. When
+  all have ended, so does the supervisor, with 0 if they did. A process that was so young that it
+  had not yet set its handlers dies of the signal itself: it has ended as it was told. The second
+  signal kills them.
 - If the supervisor itself is killed, its processes notice that their lifeline has closed, and stop
   as if they had been told to.
 
-They have process groups of their own, so that a Ctrl-C is passed on once, by us.
+They have process groups of their own, so that a Ctrl-C is passed on once, by us. Signals are heard
+in the main thread, between any two instructions of what is below.
 """
 
 import contextlib
@@ -58,6 +61,7 @@ class Post:
     started: float = 0.0
     deaths: int = 0  # in a row
     due: float | None = 0.0  # when to start the next; None: not at all, or not yet
+    told: bool = False  # its process has been told to stop
 
 
 class Supervisor:
@@ -97,33 +101,34 @@ class Supervisor:
 
     def stop(self) -> None:
         """Pass the request on; start nothing any more. Safe in a signal handler."""
-        if not self._stopping:
-            self._stopping = True
-            self._signal(signal.SIGTERM)
+        self._stopping = True
+        for post in self._posts:
+            post.due = None
+            _tell(post)
         self._ends.put(None)
 
     def kill(self) -> None:
         """End all processes now."""
         self._stopping = True
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
         for post in self._posts:
             post.due = None
             if post.process is not None:
-                post.process.send_signal(number)
+                post.process.kill()
 
     def _pause(self) -> float | None:
-        due = [post.due for post in self._posts if post.due is not None]
+        due = [due for post in self._posts if (due := post.due) is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _start_due(self) -> None:
         for post in self._posts:
-            if post.due is not None and post.due <= time.monotonic():
+            if self._stopping:
+                post.due = None  # it may have been set while the signal came
+            due = post.due  # read once: a signal may take it away in between
+            if due is not None and due <= time.monotonic():
                 self._start(post)
 
     def _start(self, post: Post) -> None:
-        post.due, post.started = None, time.monotonic()
+        post.due, post.told, post.started = None, False, time.monotonic()
         try:
             process = self._open(post)
         except (OSError, RuntimeError) as error:  # RuntimeError: there is no thread to be had
@@ -137,8 +142,8 @@ class Supervisor:
         with theirs:
             process = subprocess.Popen(self._command, stdin=theirs.fileno(), process_group=0)
         post.process = process
-        if self._stopping:  # a signal came while it was started, and did not see it
-            process.terminate()
+        if self._stopping:  # a signal came while it was started, and may not have seen it
+            _tell(post)
         threading.Thread(target=self._wait, args=(post, process), daemon=True).start()
         return process
 
@@ -169,6 +174,8 @@ class Supervisor:
         post.lifeline = None
         lived = time.monotonic() - post.started
         extra = {"number": post.number, "pid": post.process.pid, "ended": how_it_ended(code)}
+        if post.told and code == -signal.SIGTERM:
+            code = 0  # it was too young to handle it
         post.process = None
         if self._stopping or (code == 0 and self._finite):
             self._done(code, extra)
@@ -177,7 +184,7 @@ class Supervisor:
             log.info("worker process ended, starting another", extra=extra)
         elif code in (USAGE, STORE, OUTGROWN) and not self._proven:
             log.error("worker process cannot start, giving up", extra=extra)
-            self._code = _told(code)
+            self._code = _exit_code(code)
             self.stop()
         elif code == OUTGROWN:
             log.error("worker process is outgrown by the schema, not replaced", extra=extra)
@@ -188,7 +195,7 @@ class Supervisor:
     def _done(self, code: int, extra: dict[str, object]) -> None:
         log.info("worker process ended", extra=extra)
         if code not in (0, RECYCLED) and self._code == 0:
-            self._code = _told(code)
+            self._code = _exit_code(code)
 
     def _start_again(self, post: Post, lived: float, what: str, extra: dict[str, object]) -> None:
         post.deaths = 1 if lived >= _HEALTHY else post.deaths + 1
@@ -198,7 +205,14 @@ class Supervisor:
         log.warning(what, extra={**extra, "in": round(pause, 2)})
 
 
-def _told(code: int) -> int:
+def _tell(post: Post) -> None:
+    """Tell a process to stop, once: a second time would be taken for impatience."""
+    if post.process is not None and not post.told:
+        post.told = True
+        post.process.terminate()
+
+
+def _exit_code(code: int) -> int:
     """The exit code to end with where a worker process has ended with this one."""
     if code == OUTGROWN:
         return STORE

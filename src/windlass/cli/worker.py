@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.options import Place, place_options
-from windlass.cli.signals import FAREWELL, Alarm, Signals, StoppedEarly
+from windlass.cli.signals import Alarm, Signals
 from windlass.errors import SchemaMismatch
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def worker(
     signals are passed on to them.
     """
     alarm = Alarm()
-    signals = Signals()
+    signals = Signals(insistent=not supervised)
     try:
         if not supervised and (count := _wanted(processes)) is not None:
             code = _supervise(count, log_kind, log_level, signals, drain=drain)
@@ -75,8 +75,6 @@ def worker(
         changes["services"] = not no_services
         if run(app, signals, alarm, drain=drain, watch=watch, lifeline=lifeline, **changes):
             click.get_current_context().exit(RECYCLED)
-    except StoppedEarly:
-        alarm.set(FAREWELL, 0)
     except SchemaMismatch as error:
         if not supervised:
             raise

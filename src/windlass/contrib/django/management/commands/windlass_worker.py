@@ -10,7 +10,7 @@ from django.db import close_old_connections
 
 from windlass.app import Windlass
 from windlass.cli.serving import run
-from windlass.cli.signals import FAREWELL, Alarm, Signals, StoppedEarly
+from windlass.cli.signals import Alarm, Signals
 from windlass.contrib.django import get_app
 from windlass.domain.job import Executor, JobSpec
 from windlass.errors import UsageError, WindlassError
@@ -59,10 +59,7 @@ class Command(BaseCommand):
 def _serve(app: Windlass, *, drain: bool, **changes: Any) -> None:
     alarm = Alarm()
     signals = Signals()
-    try:
-        run(app, signals, alarm, drain=drain, watch=False, adapt=with_fresh_connections, **changes)
-    except StoppedEarly:
-        alarm.set(FAREWELL, 0)
+    run(app, signals, alarm, drain=drain, watch=False, adapt=with_fresh_connections, **changes)
 
 
 async def _drain(app: Windlass, **changes: Any) -> None:
