@@ -39,7 +39,6 @@ def _sweeper(app: Windlass, *, dispatch: bool, reap: bool) -> Sweeper:
         app.store,
         app.sources,
         app.transport,
-        lease=settings.lease,
         sweep=settings.sweep,
         poll=settings.poll,
         max_crashes=settings.max_crashes,

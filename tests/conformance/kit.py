@@ -231,11 +231,22 @@ class Driver:
         reap: bool = False,
         max_crashes: int = 3,
         limit: int = 100,
+        every: float = 0.0,
+        spare: bool = False,
     ) -> SweepReply:
-        """Run the services that are named."""
+        """Run the services that are named.
+
+        Most tests let time jump, and spare nobody for it; see `test_outages.py` for those that do.
+        """
         return self.call(
             self.ops.sweep(
-                dispatch=dispatch, expire=expire, reap=reap, max_crashes=max_crashes, limit=limit
+                dispatch=dispatch,
+                expire=expire,
+                reap=reap,
+                max_crashes=max_crashes,
+                limit=limit,
+                every=every,
+                spare=spare,
             )
         )
 

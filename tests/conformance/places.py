@@ -30,8 +30,8 @@ from windlass.store.sqlite.store import SqliteStore
 Row = Mapping[str, Any]
 
 TABLES = (
-    "jobs", "runs", "timers", "ready", "leases", "workers", "attempts", "events", "failures",
-    "run_keys", "run_tags", "progress", "artifacts", "schedules", "schedule_slots",
+    "jobs", "runs", "timers", "ready", "leases", "workers", "sweeps", "attempts", "events",
+    "failures", "run_keys", "run_tags", "progress", "artifacts", "schedules", "schedule_slots",
     "schedule_live", "schedule_gone",
 )  # fmt: skip
 
@@ -165,6 +165,7 @@ class PostgresTables:
         "ready": "select * from windlass.ready",
         "leases": "select * from windlass.leases",
         "workers": "select * from windlass.workers",
+        "sweeps": "select * from windlass.sweeps order by at",
         "attempts": "select * from windlass.attempts",
         "events": "select * from windlass.events order by tenant, subject, seq",
         "failures": "select * from windlass.failures",
@@ -179,7 +180,7 @@ class PostgresTables:
     EMPTY: ClassVar = (
         "delete from windlass.jobs; delete from windlass.runs; delete from windlass.timers;"
         "delete from windlass.ready; delete from windlass.leases; delete from windlass.workers;"
-        "delete from windlass.attempts; delete from windlass.events;"
+        "delete from windlass.sweeps; delete from windlass.attempts; delete from windlass.events;"
         "delete from windlass.failures; delete from windlass.run_keys;"
         "delete from windlass.run_tags; delete from windlass.progress;"
         "delete from windlass.schedules; delete from windlass.schedule_slots;"
@@ -187,7 +188,7 @@ class PostgresTables:
     )
     TRUNCATE: ClassVar = (
         "truncate windlass.jobs, windlass.runs, windlass.timers, windlass.ready, windlass.leases,"
-        "windlass.workers, windlass.attempts, windlass.events, windlass.failures,"
+        "windlass.workers, windlass.sweeps, windlass.attempts, windlass.events, windlass.failures,"
         "windlass.run_keys, windlass.run_tags, windlass.progress, windlass.schedules,"
         "windlass.schedule_slots, windlass.schedule_live, windlass.schedule_gone"
     )
@@ -254,6 +255,7 @@ class SqliteTables:
         "ready": "select * from ready",
         "leases": "select * from leases",
         "workers": "select * from workers",
+        "sweeps": "select * from sweeps order by at",
         "attempts": "select * from attempts",
         "events": "select * from events order by tenant, subject, seq",
         "failures": "select * from failures",
@@ -268,7 +270,8 @@ class SqliteTables:
     EMPTY: ClassVar = (
         "begin immediate;"
         "delete from jobs; delete from runs; delete from timers; delete from ready;"
-        "delete from leases; delete from workers; delete from attempts; delete from events;"
+        "delete from leases; delete from workers; delete from sweeps; delete from attempts;"
+        "delete from events;"
         "delete from failures; delete from run_keys; delete from run_tags; delete from progress;"
         "delete from schedules; delete from schedule_slots; delete from schedule_live;"
         "delete from schedule_gone;"
@@ -276,7 +279,7 @@ class SqliteTables:
     )
     IDS: ClassVar = frozenset({"id", "run", "subject", "schedule"})
     TIMES: ClassVar = frozenset(
-        {"at", "due_at", "ready_at", "scheduled_for", "alive_until"}
+        {"at", "gap_from", "due_at", "ready_at", "scheduled_for", "alive_until"}
         | {"slot", "next_slot", "last_slot"}
         | {f"{what}_at" for what in ("created", "started", "finished", "expires", "stale")}
         | {f"{what}_at" for what in ("updated", "discarded", "published")}

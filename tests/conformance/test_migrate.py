@@ -209,7 +209,7 @@ def test_rights_that_were_granted_outlive_a_migration(
 
 OLDER_FORMS = """
 drop function windlass.sweep(boolean, boolean, boolean, integer, integer, double precision,
-                             timestamptz);
+                             boolean);
 create function windlass.sweep(boolean, boolean, boolean, integer, integer, double precision)
   returns json language sql as 'select null::json';
 update windlass.routines set checksum = 'older';

@@ -360,9 +360,9 @@ def _wrong(session: Session) -> Mapping[str, Plan]:
 # Counting what waits, and looking for messages that were lost, is reading a queue through.
 # So is an operator's look for what should have ended.
 READS_ALL = frozenset({"backlog", "unpublished", "overdue", "quick_check"})
-SMALL = frozenset({"workers", "jobs", "sqlite_schema", "schema_version", "schedule_gone"})
+SMALL = frozenset({"workers", "sweeps", "jobs", "sqlite_schema", "schema_version", "schedule_gone"})
 # Names of lists and of what was found so far, within the statements.
-LISTS = frozenset({"json_each", "i", "found", "holder", "h", "w", "owner", "first", "oldest",
+LISTS = frozenset({"json_each", "i", "found", "holder", "h", "w", "s", "owner", "first", "oldest",
                    "latest"})  # fmt: skip
 # A page; a few rows; what operators ask for.
 SORTS = frozenset(

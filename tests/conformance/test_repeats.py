@@ -58,5 +58,5 @@ def test_both_stores_repeat_the_same_calls() -> None:
 
     assert repeatable == _repeatable(PostgresOperations(), PostgresSchedules())
     assert {name for name, may in repeatable.items() if not may} == {
-        "claim", "reap", "retry", "reschedule", "discard", "delete_artifact",
+        "claim", "retry", "reschedule", "discard", "delete_artifact",
     }  # fmt: skip

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from tests.conformance.kit import LEASE, WORKER, Driver, ids, requires
+from tests.conformance.kit import LEASE, WORKER, Driver, ids
 from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import SweepReply
 from windlass.domain.states import Failure, Status
-from windlass.store.interface import Call
 
 pytestmark = pytest.mark.every_server
 
@@ -294,72 +292,6 @@ def test_a_revived_worker_is_not_reaped(drive: Driver) -> None:
     drive.renew([held])
 
     assert drive.sweep(reap=True).reaped == 0
-
-
-@requires("server")
-def test_a_server_that_just_started_reaps_nothing(drive: Driver) -> None:
-    held = drive.start()
-    drive.kill()
-
-    young = drive.call(_reap(drive, grace=1e9))
-
-    assert (young.reaped, young.workers) == (0, ())
-    assert drive.get(held.ref).status is Status.RUNNING
-    assert drive.call(_reap(drive, grace=0.0)).reaped == 1
-
-
-@requires("in_process")
-def test_a_reaper_that_comes_late_reaps_nothing(drive: Driver) -> None:
-    held = drive.start()
-    drive.kill()
-
-    late = drive.call(_reap(drive, grace=1e-9))
-
-    assert (late.reaped, late.workers) == (0, ())
-    assert drive.get(held.ref).status is Status.RUNNING
-    assert drive.call(_reap(drive, grace=60.0)).reaped == 1
-
-
-def _reap(
-    drive: Driver, grace: float, believed: datetime | None = None, *, expire: bool = False
-) -> Call[SweepReply]:
-    return drive.ops.sweep(
-        dispatch=False,
-        expire=expire,
-        reap=True,
-        max_crashes=3,
-        limit=10,
-        grace=grace,
-        believed=believed,
-    )
-
-
-# -- a clock that was set ----------------------------------------------------------------------
-
-
-def test_a_clock_that_was_set_ahead_kills_nobody_and_expires_nothing(drive: Driver) -> None:
-    held = drive.start()
-    waiting = drive.add(expires_in=60.0)
-    believed = drive.later(5)
-    drive.jump(timedelta(hours=1))
-
-    reply = drive.call(_reap(drive, 20.0, believed, expire=True))
-
-    assert reply.now == drive.now
-    assert (reply.reaped, reply.expired, reply.workers) == (0, 0, ())
-    assert drive.renew([held]).lost == ()
-    assert drive.get(waiting).status is Status.QUEUED
-
-
-@pytest.mark.parametrize(("off", "reaped"), [(-0.08, 1), (0.0, 1), (3600.0, 1), (-0.12, 0)])
-def test_reaping_is_for_those_who_know_the_time(drive: Driver, off: float, reaped: int) -> None:
-    drive.start()
-    drive.kill()
-
-    # On a busy machine a call may come late, and then reaps nothing whatever it believes.
-    swept = [drive.call(_reap(drive, 0.2, drive.later(off))) for _ in range(10)]
-
-    assert sum(reply.reaped for reply in swept) == reaped
 
 
 def test_a_renewal_counts_from_now_also_when_the_clock_was_set_back(drive: Driver) -> None:

@@ -372,7 +372,7 @@ async def test_handler_that_blocks_the_loop_keeps_its_lease(url: str) -> None:
         async def blocks(ctx: Context) -> int:
             # What any other worker does, for more than twice the lease.
             sweep = other.store.operations.sweep(
-                dispatch=True, expire=True, reap=True, max_crashes=3, limit=100, grace=0
+                dispatch=True, expire=True, reap=True, max_crashes=3, limit=100
             )
             for _ in range(11):
                 sources.clock.advance(lease / 5)

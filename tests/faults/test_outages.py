@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -38,6 +42,9 @@ LATE = 0.8
 
 # For tests that wait for no lease and count crashes: no machine is as busy as that.
 LONG = 20.0
+
+# Two thirds of it must do for newcomers to be there, and for renewals that come later than that.
+NEWCOMERS = 6.0
 
 BLOWS = 20
 
@@ -96,6 +103,46 @@ def test_an_outage_for_all_is_a_crash_of_nobody(
     assert {row["attempt"] for row in stage.rows("attempts") if row["run"] in kept} == {1}
     assert stage.witness.lines("told") == []
     assert all(worker.alive for worker in squad)
+
+
+def test_workers_that_start_during_an_outage_take_nobody_for_dead(
+    stage: Stage, fleet: Fleet, reach: tuple[str, Outage]
+) -> None:
+    """They wait for the store, and sweep it before the others, whose leases are over, renew."""
+    url, outage = reach
+    endure_newcomers(stage, fleet, url, outage)
+
+
+def endure_newcomers(stage: Stage, fleet: Fleet, url: str, outage: Outage) -> None:
+    told: dict[str, Any] = {"url": url, "lease": NEWCOMERS, "sweep": POLL, "max_crashes": 1}
+    squad = [fleet.worker(**told) for _ in range(2)]
+    fleet.await_workers(*squad)
+    kept = [stage.app.enqueue("hold", {"n": n}).id for n in range(12)]  # more than one has seats
+    stage.await_start(*kept)
+    with outage():
+        stage.witness.raise_flag("late")
+        newcomers = [fleet.worker(**told) for _ in range(2)]
+        stage.await_lines("begun", 4)
+        rest(1.1 * NEWCOMERS)
+    fleet.await_workers(*newcomers)
+    rest(LATE)  # several sweeps of theirs
+    stage.witness.lower_flag("late")
+    eventually(lambda: all_renewed(stage), within=NEWCOMERS, what="all workers have renewed")
+    stage.witness.raise_flag("release")
+    stage.quiet()
+
+    stage.check(acked=kept)
+    assert [(row["outcome"], row["attempt"]) for row in stage.rows("attempts")] == [
+        ("succeeded", 1)
+    ] * len(kept)
+    assert stage.witness.lines("told") == []
+    assert all(worker.alive for worker in [*squad, *newcomers])
+
+
+def all_renewed(stage: Stage) -> bool:
+    """Whether nobody's time is over: what is spared lives."""
+    now = datetime.now(UTC)  # noqa: TID251 - all are on one machine
+    return all(row["alive_until"] > now for row in stage.rows("workers"))
 
 
 def test_runs_that_wait_for_a_seat_do_not_start_when_the_lease_is_in_doubt(
@@ -228,6 +275,48 @@ def test_a_server_that_crashes_costs_a_pause_and_nothing_else(
     finally:
         fleet.close()
         stage.close()
+
+
+def test_newcomers_after_a_crash_of_backends_take_nobody_for_dead(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    """The postmaster outlives it: when it was started says nothing."""
+    stage = make_postgres_stage(server.dsn("faults"), tmp_path)
+    fleet = Fleet(stage)
+    started = started_at(server)
+    try:
+        endure_newcomers(stage, fleet, stage.url, lambda: crashed(server))
+        assert started_at(server) == started
+    finally:
+        fleet.close()
+        stage.close()
+
+
+@contextmanager
+def crashed(server: PostgresServer) -> Iterator[None]:
+    """All sessions die at once, and it takes long until there can be new ones."""
+    with psycopg.connect(server.dsn(), autocommit=True) as conn:
+        found = conn.execute(
+            "select pid from pg_stat_activity"
+            " where backend_type = 'client backend' and pid <> pg_backend_pid()"
+        ).fetchall()
+    os.kill(server.pid, signal.SIGSTOP)  # it would start them again at once
+    try:
+        for (pid,) in found:
+            os.kill(pid, signal.SIGKILL)
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    eventually(lambda: started_at(server), what="the server answers")
+
+
+def started_at(server: PostgresServer) -> object:
+    """When the postmaster says it was started; None while it does not answer."""
+    try:
+        with psycopg.connect(server.dsn()) as conn:
+            return conn.execute("select pg_postmaster_start_time()").fetchone()
+    except psycopg.OperationalError:
+        return None
 
 
 def await_progress(stage: Stage, within: float = 10.0) -> None:

@@ -28,7 +28,7 @@ async def crash(app: Windlass, *runs: Run) -> None:
     assert len(reply.claimed) == len(runs)
     await app.store.arun(operations.register(info, 0))
     sweep = operations.sweep(
-        dispatch=False, expire=False, reap=True, max_crashes=3, limit=100, grace=0
+        dispatch=False, expire=False, reap=True, max_crashes=3, limit=100, spare=False
     )
     async with asyncio.timeout(PATIENCE):
         while not (await app.store.arun(sweep)).reaped:  # noqa: ASYNC110 - its row may be locked

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 
 from windlass.domain.run import JobRow, WorkerInfo
 from windlass.errors import SchemaMismatch, StoreError, StoreRefused, StoreUnavailable
@@ -26,12 +25,12 @@ async def introduce(
     poll: float,
     told: Callable[[], Awaitable[None]],
     again: bool,
-) -> tuple[float, datetime]:
+) -> float:
     """Make a worker and its jobs known; wait for a store that is not there yet.
 
-    Returns when the registration was sent, by the monotonic clock, and the store's time. `told` is
-    called in between, when the store knows the jobs. `again`: it was known before, and waits out
-    other trouble of the store's as well, as its heartbeat does. One that starts is told of it.
+    Returns when the registration was sent, by the monotonic clock. `told` is called in between,
+    when the store knows the jobs. `again`: it was known before, and waits out other trouble of
+    the store's as well, as its heartbeat does. One that starts is told of it.
     """
     while True:
         try:
@@ -39,7 +38,8 @@ async def introduce(
             await store.arun(store.operations.sync_jobs(jobs))
             await told()
             sent = sources.clock.monotonic()
-            return sent, await register(store, info, lease)
+            await register(store, info, lease)
+            return sent
         except (StoreRefused, SchemaMismatch):
             raise
         except StoreError as error:
@@ -49,13 +49,13 @@ async def introduce(
             await asyncio.sleep(poll * (0.5 + sources.jitter()))
 
 
-async def register(store: Store, info: WorkerInfo, lease: float) -> datetime:
-    """Make a worker known to the store, return its time; if this is canceled, take the name back.
+async def register(store: Store, info: WorkerInfo, lease: float) -> None:
+    """Make a worker known to the store; if this is canceled, take the name back.
 
     The store may have written it before its answer comes.
     """
     try:
-        return await store.arun(store.operations.register(info, lease))
+        await store.arun(store.operations.register(info, lease))
     except asyncio.CancelledError:
         with contextlib.suppress(TimeoutError, StoreError):
             async with asyncio.timeout(_TAKEN_BACK):

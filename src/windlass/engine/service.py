@@ -34,9 +34,6 @@ class Service(ABC):
     async def work(self) -> float:
         """Do one piece of work; return the seconds until the next."""
 
-    def failed(self, error: Exception) -> None:  # noqa: B027 - most need not hear of it
-        """Hear of an error of :meth:`work`, after it was logged."""
-
     def wake(self) -> None:
         """Do the next piece of work now."""
         self._woken.set()
@@ -71,7 +68,6 @@ class Service(ABC):
                 raise
             except Exception as error:
                 self._report(error)
-                self.failed(error)
                 delay = pause * (0.5 + self._sources.jitter() / 2)
                 pause = min(pause * 2, _LONGEST_PAUSE)
             if delay > 0:

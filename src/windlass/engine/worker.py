@@ -106,7 +106,6 @@ class Worker:
             store,
             sources,
             self._transport,
-            lease=options.lease,
             sweep=options.sweep,
             poll=options.poll,
             max_crashes=options.max_crashes,
@@ -205,7 +204,7 @@ class Worker:
     async def _register(self) -> None:
         """Make ourselves known under a new name; wait for a store that is not there yet."""
         info = self._roster.introduce(self._sources)
-        sent, now = await introduce(
+        sent = await introduce(
             self._store,
             self._sources,
             info,
@@ -215,7 +214,6 @@ class Worker:
             told=self._jobs_told,
             again=self._renewal is not None,
         )
-        self._sweeper.hear(now)
         self._runner.worker = self._pump.worker = info.id
         self._renewal = Renewal(
             self._store,

@@ -171,8 +171,8 @@ class Operations(ControlOperations, Protocol):
         reap: bool,
         max_crashes: int,
         limit: int,
-        grace: float = 0.0,
-        believed: datetime | None = None,
+        every: float = 0.0,
+        spare: bool = True,
     ) -> Call[SweepReply]:
         """Dispatcher, expiry and reaper in one round trip, each only if asked for.
 
@@ -182,12 +182,14 @@ class Operations(ControlOperations, Protocol):
         worker, go back to their queue with crash_count + 1 (``run.crashed``); at
         ``max_crashes`` they end failed/crashed; under a cancel intent, canceled.
         At most ``limit`` runs each.
-        grace: nothing is reaped where workers may not have been able to renew, that is by
-        a database server that started less than ``grace`` seconds ago, and by a call that
-        comes more than half as late: it waited for a lock, or for the server to come back.
-        believed: what time it is by the caller's own counting since it last heard. Where the
-        store's clock is further ahead than half of ``grace``, it was set: nothing expires and
-        nobody is reaped, since nobody could renew by the new time yet.
+
+        An outage is no crash of the workers. The store keeps when anybody last swept, by its
+        own clock. After a gap (longer than a third of its lease) a worker whose time is over
+        is spared for two thirds of its lease, and nothing expires for as long: the store was
+        away, nobody swept, or the clock was set.
+        every: how often the caller sweeps. Gaps up to twice as long are its usual ones: they
+        spare those whose time ran out in them, and nobody for a second time.
+        spare: false spares nobody, for tests that move the clock.
         """
         ...
 

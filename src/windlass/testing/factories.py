@@ -197,4 +197,5 @@ class _Making:
             reap=reap,
             max_crashes=self._app.settings.max_crashes,
             limit=500,
+            spare=False,  # time that jumps is no outage here
         )

@@ -98,6 +98,7 @@ class LoneWorker:
             reap=True,
             max_crashes=self._app.settings.max_crashes,
             limit=SWEEP_LIMIT,
+            spare=False,  # time that jumps is no outage here
         )
         return reply
 

@@ -298,15 +298,12 @@ class PostgresOperations(PostgresControl):
         reap: bool,
         max_crashes: int,
         limit: int,
-        grace: float = 0.0,
-        believed: datetime | None = None,
+        every: float = 0.0,
+        spare: bool = True,
     ) -> Call[SweepReply]:
-        """Dispatcher, expiry and reaper. A reaper that could not reach the server must not be
-        repeated: when it can, the workers have yet to renew."""
-        parameters = (dispatch, expire, reap, max_crashes, limit, grace, believed)
-        return self._call(
-            "sweep", parameters, lambda rows: _only(rows, SweepReply), repeatable=not reap
-        )
+        """Dispatcher, expiry and reaper."""
+        parameters = (dispatch, expire, reap, max_crashes, limit, every, spare)
+        return self._call("sweep", parameters, lambda rows: _only(rows, SweepReply))
 
     def unpublished(self, older_than: float, limit: int) -> Call[Sequence[RunRef]]:
         """Ready runs whose message has to be sent again."""

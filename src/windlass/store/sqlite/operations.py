@@ -1,6 +1,5 @@
 """Every operation as a call: which function, on which kind of transaction."""
 
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import Enum, auto
@@ -28,7 +27,6 @@ from windlass.store.interface import Call
 from windlass.store.sqlite import artifacts, control, enqueue, finish, read, sweep, workers
 from windlass.store.sqlite import jobs as definitions
 from windlass.store.sqlite.transaction import Transaction
-from windlass.store.sqlite.values import micros_of, to_micros
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -182,25 +180,22 @@ class SqliteOperations(SqliteControl):
         reap: bool,
         max_crashes: int,
         limit: int,
-        grace: float = 0.0,
-        believed: datetime | None = None,
+        every: float = 0.0,
+        spare: bool = True,
     ) -> Call[SweepReply]:
-        asked = time.monotonic()
-
         def body(tx: Transaction) -> SweepReply:
-            # Whoever waited for the lock kept others waiting who wanted to renew.
-            late = grace > 0 and time.monotonic() - asked > grace / 2
-            steady = believed is None or tx.now <= to_micros(believed) + micros_of(grace / 2)
             return sweep.sweep(
                 tx,
                 dispatch=dispatch,
-                expire=expire and steady,
-                reap=reap and steady and not late,
+                expire=expire,
+                reap=reap,
                 max_crashes=max_crashes,
                 limit=limit,
+                every=every,
+                spare=spare,
             )
 
-        return _write("sweep", body, repeatable=not reap)
+        return _write("sweep", body)
 
     def unpublished(self, older_than: float, limit: int) -> Call[Sequence[RunRef]]:
         return _write("unpublished", lambda tx: sweep.unpublished(tx, older_than, limit))

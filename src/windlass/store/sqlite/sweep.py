@@ -1,6 +1,6 @@
 """Sweep: due timers become ready, what waited too long ends, dead workers' runs go back."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from windlass.domain.blame import after_lost_worker
@@ -8,18 +8,29 @@ from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.run import RunRef, SweepReply
 from windlass.domain.states import Failure, Status, Verb, advance, under_intent
 from windlass.store.sqlite.moves import Lease, Moves, lease_of, position_of
+from windlass.store.sqlite.outages import excused_workers, note_sweep
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.values import from_micros, from_micros_or_none, micros_of, to_id
 
 
 def sweep(
-    tx: Transaction, *, dispatch: bool, expire: bool, reap: bool, max_crashes: int, limit: int
+    tx: Transaction,
+    *,
+    dispatch: bool,
+    expire: bool,
+    reap: bool,
+    max_crashes: int,
+    limit: int,
+    every: float,
+    spare: bool,
 ) -> SweepReply:
     """Do what was asked for, at most ``limit`` runs of each."""
+    certain = note_sweep(tx)
     # What is due and expired at once must not be queued first: it has ended.
-    expired = _expire(tx, limit) if expire else 0
+    expired = _expire(tx, certain if spare else tx.now, limit) if expire else 0
     dispatched = _dispatch(tx, limit) if dispatch else ()
-    reaped = _reap(tx, max_crashes, limit) if reap else _Reaped()
+    excused = excused_workers(tx, every) if reap and spare else frozenset()
+    reaped = _reap(tx, excused, max_crashes, limit) if reap else _Reaped()
     next_due = tx.fetch_one("next_due", (tx.now,)) if dispatch else None
     return SweepReply(
         now=from_micros(tx.now),
@@ -28,6 +39,7 @@ def sweep(
         reaped=reaped.back,
         crashed=reaped.crashed,
         workers=tuple(reaped.workers),
+        spared=len(excused),
         next_due=from_micros_or_none(next_due[0]) if next_due else None,
         more=limit in (expired, len(dispatched)) or reaped.more,
     )
@@ -53,12 +65,12 @@ def _dispatch(tx: Transaction, limit: int) -> tuple[RunRef, ...]:
     return tuple(refs)
 
 
-def _expire(tx: Transaction, limit: int) -> int:
+def _expire(tx: Transaction, until: int, limit: int) -> int:
     moves = Moves(tx)
     waiting = [
         (table, position_of(row))
         for table, name in (("ready", "expired_ready"), ("timer", "expired_timers"))
-        for row in tx.fetch(name, (tx.now, limit))
+        for row in tx.fetch(name, (until, limit))
     ][:limit]
     for table, place in waiting:
         moves.leave(table, place)
@@ -75,7 +87,7 @@ class _Reaped:
     more: bool = False
 
 
-def _reap(tx: Transaction, max_crashes: int, limit: int) -> _Reaped:
+def _reap(tx: Transaction, excused: Collection[str], max_crashes: int, limit: int) -> _Reaped:
     """Take the leases of dead workers; a lease without a worker's row is dead as well.
 
     The row of a worker that is visited goes at once, also where the limit leaves some of its
@@ -86,7 +98,11 @@ def _reap(tx: Transaction, max_crashes: int, limit: int) -> _Reaped:
     leases: list[tuple[Lease, bool]] = []
     # One without a row of its own may have been reaped in part: nobody knows how many it held.
     holders = [
-        *((worker, True) for (worker,) in tx.fetch("dead_workers", (tx.now, limit))),
+        *(
+            (worker, True)
+            for (worker,) in tx.fetch("dead_workers", (tx.now, limit + len(excused)))
+            if worker not in excused
+        ),
         *((worker, False) for (worker,) in tx.fetch("lost_workers")),
     ]
     for worker, registered in holders:

@@ -1,5 +1,5 @@
--- Waiting runs whose expiry has passed end failed/expired, at most p_limit. Returns how many.
-create or replace function windlass.expire(p_limit integer default 500) returns integer
+-- Waiting runs that had to start by p_until end failed/expired, at most p_limit. Returns how many.
+create or replace function windlass.expire(p_limit integer, p_until timestamptz) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
@@ -8,13 +8,12 @@ set enable_bitmapscan = off
 set enable_sort = off
 as $$
 declare
-  v_now timestamptz := windlass.now();
   v_moved json;
   v_count integer := 0;
 begin
   with late as materialized (
     select t.ctid as place from windlass.timers t
-     where t.expires_at <= v_now order by t.expires_at limit p_limit for update skip locked
+     where t.expires_at <= p_until order by t.expires_at limit p_limit for update skip locked
   ), moved as (
     delete from windlass.timers t where t.ctid = any (array (select l.place from late l))
     returning t.*
@@ -25,7 +24,7 @@ begin
   end if;
   with late as materialized (
     select r.ctid as place from windlass.ready r
-     where r.expires_at <= v_now order by r.expires_at limit p_limit - v_count
+     where r.expires_at <= p_until order by r.expires_at limit p_limit - v_count
        for update skip locked
   ), moved as (
     delete from windlass.ready r where r.ctid = any (array (select l.place from late l))

@@ -1,12 +1,13 @@
--- Take back the runs of dead workers: those whose alive_until has passed, and leases without
--- a worker. Each goes to its queue with crash_count + 1; at p_max_crashes it ends
+-- Take back the runs of workers that were dead at p_now: those whose alive_until had passed, unless
+-- p_spare and an outage excuses them (windlass.is_excused), and leases without a worker. Each goes to its queue with crash_count + 1; at p_max_crashes it ends
 -- failed/crashed; under a cancel intent it ends canceled. At most p_limit runs.
 --
 -- Of several runs that a worker held when it died, one is to blame at most: after the first
 -- crash those are given up only at ten times the limit (domain/blame.py).
--- Returns {"reaped", "crashed", "workers", "more"}.
-create or replace function windlass.reap(p_max_crashes integer, p_limit integer default 500)
-returns json
+-- Returns {"reaped", "crashed", "workers", "spared", "more"}.
+create or replace function windlass.reap(
+  p_max_crashes integer, p_limit integer, p_now timestamptz, p_every interval, p_spare boolean
+) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
@@ -16,12 +17,12 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-  v_now timestamptz := windlass.now();
   v_left integer := p_limit;
   v_among integer := case when p_max_crashes > 1 then p_max_crashes * 10 else p_max_crashes end;
   v_alone boolean;
   v_worker text;
   v_workers text[] := '{}';
+  v_spared integer;
   v_reaped integer := 0;
   v_crashed integer := 0;
   v_some record;
@@ -30,7 +31,10 @@ begin
   -- The row lock asks again whether it is still dead: a renewal may just have come.
   for v_worker in
     select w.id from windlass.workers w
-     where w.alive_until <= v_now order by w.alive_until limit p_limit for update skip locked
+     where w.alive_until <= p_now
+       and not (p_spare
+                and windlass.is_excused(w.renewed_at, w.alive_until, p_now, p_every))
+     order by w.alive_until limit p_limit for update skip locked
   loop
     exit when v_left <= 0;
     select coalesce(array_agg(l.place), '{}') into v_places
@@ -68,8 +72,11 @@ begin
            limit v_left) l;
   select * into v_some from windlass.take_back(v_places, v_among, windlass.now());
   v_left := v_left - cardinality(v_places);
+  select count(*) into v_spared from windlass.workers w
+   where p_spare and w.alive_until <= p_now
+     and windlass.is_excused(w.renewed_at, w.alive_until, p_now, p_every);
   return json_build_object('reaped', v_reaped + v_some.reaped,
                            'crashed', v_crashed + v_some.crashed, 'workers', v_workers,
-                           'more', v_left <= 0);
+                           'spared', v_spared, 'more', v_left <= 0);
 end
 $$;

@@ -1,14 +1,16 @@
 -- Dispatcher, expiry and reaper in one round trip, each only if asked for. Returns {"now",
--- "dispatched": [{"tenant", "id"}, …], "expired", "reaped", "crashed", "workers", "next_due",
--- "more"}.
+-- "dispatched": [{"tenant", "id"}, …], "expired", "reaped", "crashed", "workers", "spared",
+-- "next_due", "more"}.
 --
--- p_believed is what time it is by the caller's own counting since it last heard. Where the clock is
--- further ahead than half of p_grace it was set, or the call came late: nothing expires and nobody
--- is reaped then, since nobody could renew by the new time yet.
+-- Nobody is reaped, and nothing expires, for two thirds of a lease after a gap in which nobody
+-- swept: an outage is no crash of the workers. "spared" counts the workers of which that is true
+-- now. p_every is how often you sweep, in seconds, where that is less often than every third of the
+-- shortest lease. p_spare => false takes everybody for dead whose time is over: for tests that set
+-- the clock, and for those who know.
 create or replace function windlass.sweep(
   p_dispatch boolean default true, p_expire boolean default true, p_reap boolean default true,
   p_max_crashes integer default 3, p_limit integer default 500,
-  p_grace double precision default 0, p_believed timestamptz default null
+  p_every double precision default 0, p_spare boolean default true
 ) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -20,32 +22,18 @@ declare
   v_dispatched json;
   v_expired integer := 0;
   v_reap json;
-  v_now timestamptz;
+  -- What is over is judged by one instant, taken first: should anything below have to wait, nobody
+  -- could renew meanwhile.
+  v_now timestamptz := windlass.now();
+  v_certain timestamptz := windlass.note_sweep(v_now);
   v_due timestamptz;
-  v_steady boolean := p_believed is null
-                      or windlass.now() <= p_believed + make_interval(secs => p_grace / 2);
 begin
-  if v_steady and (p_expire or p_reap) then
-    begin
-      if p_expire then
-        v_expired := windlass.expire(p_limit);
-      end if;
-      -- After a restart of the server nobody could renew for a while: that is no crash of theirs.
-      -- A start in the future means that the clock was set back, not that the server has just
-      -- started.
-      if p_reap
-         and clock_timestamp() not between pg_postmaster_start_time()
-                                   and pg_postmaster_start_time() + make_interval(secs => p_grace)
-      then
-        v_reap := windlass.reap(p_max_crashes, p_limit);
-      end if;
-      if windlass.now() > p_believed + make_interval(secs => p_grace / 2) then
-        raise exception 'the clock was set during a sweep' using errcode = 'WL009';
-      end if;
-    exception when sqlstate 'WL009' then
-      v_expired := 0;  -- undone: as if it had been seen before
-      v_reap := null;
-    end;
+  if p_expire then
+    v_expired := windlass.expire(p_limit, case when p_spare then v_certain else v_now end);
+  end if;
+  if p_reap then
+    v_reap := windlass.reap(p_max_crashes, p_limit, v_now,
+                            windlass.check_length('sweep', 'every', coalesce(p_every, 0)), p_spare);
   end if;
   if p_dispatch then
     v_now := windlass.now();
@@ -60,7 +48,8 @@ begin
     'now', windlass.now(), 'dispatched', v_dispatched, 'expired', v_expired,
     'reaped', coalesce((v_reap ->> 'reaped')::integer, 0),
     'crashed', coalesce((v_reap ->> 'crashed')::integer, 0),
-    'workers', v_reap -> 'workers', 'next_due', v_due,
+    'workers', v_reap -> 'workers',
+    'spared', coalesce((v_reap ->> 'spared')::integer, 0), 'next_due', v_due,
     'more', coalesce(json_array_length(v_dispatched), 0) >= p_limit
             or v_expired >= p_limit or coalesce((v_reap ->> 'more')::boolean, false));
 end

@@ -139,6 +139,16 @@ create table windlass.workers (
   renewed_at  timestamptz  -- alive_until alone does not tell how long its lease is
 ) with (fillfactor = 50);
 
+-- When somebody swept, for those who judge by time: an outage is no crash of the workers. Only the
+-- latest sweep is kept, and those that ended a gap (nobody had swept since gap_from) that still
+-- counts. A row is added, never changed: a sweep in a transaction that stays open blocks no other.
+create table windlass.sweeps (
+  at       timestamptz not null,
+  gap_from timestamptz
+);
+
+create index sweeps_by_time on windlass.sweeps (at);
+
 create table windlass.attempts (
   tenant      text not null,
   run         uuid not null,

@@ -47,7 +47,7 @@ select windlass.retire(%s)
 select row_to_json(w)::text from windlass.workers w order by w.started_at, w.id
 
 -- name: sweep
-select json_strip_nulls(windlass.sweep(%s, %s, %s, %s, %s, %s, %s::timestamptz))::text
+select json_strip_nulls(windlass.sweep(%s, %s, %s, %s, %s, %s, %s))::text
 
 -- name: unpublished
 select tenant, id::text from windlass.unpublished(%s, %s)

@@ -138,6 +138,14 @@ create table workers (
   renewed_at  integer  -- alive_until alone does not tell how long its lease is
 ) strict, without rowid;
 
+-- When somebody swept, for those who judge by time: an outage is no crash of the workers. Only the
+-- latest sweep is kept, and those that ended a gap (nobody had swept since gap_from) that still
+-- counts.
+create table sweeps (
+  at       integer not null,
+  gap_from integer
+) strict;
+
 create table attempts (
   tenant      text not null,
   run         blob not null,

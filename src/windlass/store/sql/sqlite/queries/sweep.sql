@@ -16,6 +16,39 @@ select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, expires_at
   from ready where expires_at <= :now order by expires_at limit :limit
 
+-- name: lease_lengths
+select coalesce(min(alive_until - renewed_at), 30000000),
+       coalesce(max(alive_until - renewed_at), 30000000)
+  from workers
+
+-- name: last_sweep
+-- A mark in the future was made before the clock was set back, and says nothing.
+select max(at) from sweeps where at <= :now + :shortest / 3
+
+-- name: note_sweep
+insert into sweeps (at, gap_from) values (:now, :gap_from)
+
+-- name: forget_sweeps
+delete from sweeps
+ where (at < :now and (gap_from is null or at < :now - :longest)) or at > :now + :shortest / 3
+
+-- name: certain_until
+-- A store that was never swept has no gap of which this could be told.
+select min(gap_from) from sweeps
+ where gap_from > 0 and at > :now - :shortest * 2 / 3 and at <= :now + :shortest / 3
+
+-- name: excused_workers
+-- A gap between two sweeps was longer than a third of the lease, and since it ended two thirds have
+-- not passed. Gaps that are usual for the caller excuse those whose time ran out in them alone.
+select w.id from workers w
+ where w.alive_until <= :now
+   and exists (
+         select 1 from sweeps s
+          where s.at > :now - (w.alive_until - w.renewed_at) * 2 / 3
+            and s.at <= :now + (w.alive_until - w.renewed_at) / 3
+            and s.at - s.gap_from > (w.alive_until - w.renewed_at) / 3
+            and not (w.alive_until <= s.gap_from and s.at - s.gap_from <= :every * 2))
+
 -- name: dead_workers
 select id from workers where alive_until <= :now order by alive_until limit :limit
 

@@ -1,0 +1,32 @@
+"""Outages: what the marks of earlier sweeps say about workers whose time is over.
+
+Every sweep leaves a mark. Between two marks there may be a gap: the file was locked, nobody was
+there to sweep, the machine was asleep, or its clock was set ahead. Whatever it was, workers may not
+have been able to renew, so they are spared for two thirds of a lease after it. The marks are in the
+store: a process that has just started knows as much as any other.
+"""
+
+from windlass.store.sqlite.transaction import Transaction
+from windlass.store.sqlite.values import micros_of
+
+
+def note_sweep(tx: Transaction) -> int:
+    """Note that somebody sweeps now; return the time up to which waiting runs may be ended.
+
+    That is now, or the beginning of a gap that is not two thirds of a lease over.
+    """
+    shortest, longest = tx.fetch("lease_lengths")[0]
+    times = {"now": tx.now, "shortest": shortest, "longest": longest}
+    (last,) = tx.fetch("last_sweep", {"now": tx.now, "shortest": shortest})[0]
+    if last is None or last <= tx.now - shortest // 12:
+        gap_from = last if last is not None and last < tx.now - shortest // 3 else None
+        tx.execute("note_sweep", (tx.now, 0 if last is None else gap_from))
+        tx.execute("forget_sweeps", times)
+    (certain,) = tx.fetch("certain_until", {"now": tx.now, "shortest": shortest})[0]
+    return tx.now if certain is None else int(certain)
+
+
+def excused_workers(tx: Transaction, every: float) -> frozenset[str]:
+    """Return the workers whose time is over, but who may not have been able to renew."""
+    bindings = {"now": tx.now, "every": micros_of(every)}
+    return frozenset(worker for (worker,) in tx.fetch("excused_workers", bindings))
