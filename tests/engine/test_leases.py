@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -36,9 +36,14 @@ from windlass import (
     WorkerOptions,
 )
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Finish, Want
+from windlass.domain.run import CycleReply, Finish, Want, WorkerInfo
+from windlass.engine import names
+from windlass.engine.holdings import Holdings
+from windlass.engine.pump import Trip
 from windlass.sources import Sources
 from windlass.store.interface import Call
+from windlass.transport.memory import MemoryTransport
+from windlass.transport.store import StoreTransport
 
 
 async def test_reaped_worker_is_reborn_and_goes_on(app: Windlass, url: str) -> None:
@@ -74,6 +79,111 @@ async def test_reaped_worker_is_reborn_and_goes_on(app: Windlass, url: str) -> N
     assert [a.outcome.value for a in run.attempts] == ["crashed", "succeeded"]
     assert [a.worker for a in run.attempts] == [before, run.worker]
     assert seen == [(1, True)]
+
+
+@pytest.fixture(params=[StoreTransport, MemoryTransport], ids=lambda made: made.__name__)
+async def carried(request: pytest.FixtureRequest, url: str) -> AsyncIterator[Windlass]:
+    """An application with a transport."""
+    async with opened(url, transport=request.param()) as app:
+        yield app
+
+
+class Delayed:
+    """Keeps the answer of the first claim that brings something, until it is let go."""
+
+    def __init__(self, app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._arun = app.store.arun
+        self.claimed, self.go = asyncio.Event(), asyncio.Event()
+        monkeypatch.setattr(app.store, "arun", self._delayed)
+
+    async def _delayed(self, call: Call[Any]) -> Any:
+        reply = await self._arun(call)
+        if call.name == "cycle" and reply.claimed and not self.claimed.is_set():
+            self.claimed.set()
+            await self.go.wait()
+        return reply
+
+
+@pytest.mark.parametrize("when", ["while it is reborn", "when it is"])
+async def test_claim_that_is_answered_after_the_worker_was_reborn_is_dropped(
+    carried: Windlass, url: str, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker has the run by then; under its new name this one may take others."""
+    app, started = carried, list[tuple[str, int]]()
+    delayed = Delayed(app, monkeypatch)
+
+    @app.job
+    async def work(ctx: Context) -> int:
+        started.append((ctx.run_id, ctx.attempt))
+        return ctx.attempt
+
+    async with working(app, services=False) as worker:
+        await within(worker.started)
+        run = await work.aenqueue()
+        await within(delayed.claimed)
+        before, taken, born = worker.id, asyncio.Event(), asyncio.Event()
+        register = names.register
+
+        async def slow(*given: Any) -> None:
+            await taken.wait()
+            if when == "while it is reborn":
+                delayed.go.set()
+                await at_rest(worker)
+            await register(*given)
+            born.set()
+
+        monkeypatch.setattr(names, "register", slow)
+        async with opened(url) as other:  # holds it, and does not end it
+            await reap(app, url, run)
+            info = WorkerInfo(
+                id="other", host="h", pid=1, version="1", queues=None, jobs=("work",), seats=1
+            )
+            await other.store.arun(other.store.operations.register(info, 60))
+            want = Want(limit=1, jobs=("work",), ids=(run.ref,))
+            reply = await other.store.arun(other.store.operations.cycle("other", 1, [], want))
+        assert [held.token for held in reply.claimed] == [2]
+        taken.set()
+        await within(born)
+        delayed.go.set()
+        await at_rest(worker)
+        assert worker.id != before
+        fresh = await work.using(key="fresh").aenqueue()
+        assert await app.aresult(fresh.id, timeout=PATIENCE) == 1
+        assert started == [(fresh.id, 1)]
+        assert worker.busy == 0
+    await run.arefresh()
+    assert (run.status, run.worker) == (Status.RUNNING, "other")
+
+
+async def test_refusal_of_a_worker_that_was_is_none_of_the_one_that_is(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.job(nothing)
+    async with working(app) as worker:
+        await within(worker.started)
+        await at_rest(worker)
+        hurried: list[str] = []
+        pump = worker._pump
+        monkeypatch.setattr(pump, "_refused", lambda: hurried.append("refused"))
+        reply = CycleReply(now=app.sources.now(), refused=True)
+        for name in ("somebody else", worker.id):
+            pump._read(Trip([], worker=name, want=Want(limit=1, jobs=("nothing",))), reply)
+        assert hurried == ["refused"]
+
+
+async def nothing() -> None: ...
+
+
+def test_claims_under_a_dead_name_hold_up_no_renewal_of_the_next() -> None:
+    """What those have lost could not be given back while one of before is on its way."""
+    holdings = Holdings()
+    before = holdings.begin_claim()
+    holdings.give_up_claims()
+    holdings.settle(holdings.begin_claim())
+    assert holdings.snapshot() == (2, [])
+    open_one = holdings.begin_claim()
+    holdings.settle(before)  # its answer comes after all
+    assert holdings.snapshot() == (open_one - 1, [])
 
 
 async def test_late_end_of_a_lost_attempt_records_nothing(app: Windlass, url: str) -> None:

@@ -78,6 +78,10 @@ class Holdings:
         """A claim was answered (its runs are added already) or given up."""
         self._open_claims.discard(claim_no)
 
+    def give_up_claims(self) -> None:
+        """The name they were sent under is dead: what they bring is not waited for."""
+        self._open_claims.clear()
+
     def add(self, holding: Holding) -> None:
         """Hold a run that was just claimed."""
         self._by_run[holding.claimed.tenant, holding.claimed.id] = holding

@@ -12,6 +12,8 @@ What happens when it dies here:
 - after the store has committed, before the reply: successes are recorded; claimed runs are
   leased to a worker that does not know it, and its next renewal gives them back; if the process
   is dead, the reaper does;
+- the worker is declared dead before the reply: the runs were leased to a name that it has given up,
+  and are another's or will be. The reply is dropped, whatever it brings;
 - the trip is canceled with every task of its loop: ends are kept for the worker's last words;
 - the connection breaks: ends are kept and sent again. The second time the store may answer
   ``lost`` for what it had recorded the first time; the run is forgotten either way;
@@ -70,6 +72,7 @@ class Trip:
     """One round trip to the store."""
 
     finishes: list[Finish]
+    worker: str = ""  # the name under which it is sent
     want: Want | None = None
     claim_no: int = 0
     lane: Lane | None = None  # whose claim it is; none for runs that a transport brought
@@ -162,6 +165,11 @@ class Pump:
             # A trip serves many: it runs in nobody's context.
             asyncio.get_running_loop().call_soon(self._look, context=self._context)
 
+    def start_over(self) -> None:
+        """The worker is dead to the store: what was claimed under its name is not ours."""
+        self.worker = ""
+        self._holdings.give_up_claims()
+
     async def flushed(self) -> None:
         """Wait until every end has been answered."""
         self.nudge()
@@ -179,6 +187,7 @@ class Pump:
             if trip is None:
                 self._set_alarm(loop)
                 return
+            trip.worker = self.worker
             self._quiet.clear()
             task = loop.create_task(self._go(trip), name="windlass-trip")
             self._trips.add(task)
@@ -264,7 +273,7 @@ class Pump:
 
     async def _go(self, trip: Trip) -> None:
         began = asyncio.get_running_loop().time()
-        call = self._store.operations.cycle(self.worker, trip.claim_no, trip.finishes, trip.want)
+        call = self._store.operations.cycle(trip.worker, trip.claim_no, trip.finishes, trip.want)
         if trip.want is None:
             call.repeatable = False  # not by the store, which would send just as much again
         try:
@@ -309,13 +318,18 @@ class Pump:
             )
         for finish in trip.finishes:
             self._forgotten(Held(finish.tenant, finish.id, finish.token))
-        if reply.refused:
+        if trip.worker != self.worker:
+            if reply.claimed:
+                extra = {"worker": trip.worker, "runs": len(reply.claimed)}
+                log.warning("claim answered too late, dropped", extra=extra)
+        elif reply.refused:
             self._refused()
             self._rest()
-        elif trip.lane is not None and trip.look is not None:
-            trip.lane.answered(trip.look, reply, asyncio.get_running_loop().time())
-        if reply.claimed:
-            self._arrived(reply.claimed)
+        else:
+            if trip.lane is not None and trip.look is not None:
+                trip.lane.answered(trip.look, reply, asyncio.get_running_loop().time())
+            if reply.claimed:
+                self._arrived(reply.claimed)
 
     def _allow(self, trip: Trip, claimed: int) -> None:
         """It arrived: more may."""

@@ -378,6 +378,7 @@ class Worker:
         """Dead to the store: drop everything and register under a new name."""
         if self._rebirth is not None:
             return
+        self._pump.start_over()
         if self._stopping.is_set():
             self._seats.lose_all()  # what still runs can record nothing: no use waiting for it
             return
