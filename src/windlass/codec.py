@@ -14,7 +14,9 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from itertools import accumulate
+from json.encoder import encode_basestring
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +38,8 @@ _LONG_INTEGER = re.compile(rb"-?[0-9]{19,21}")  # more digits cannot fit anyway
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # not a backslash followed by the letters u0000
 _NESTING = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _ALL_BUT_MARKS = bytes(byte for byte in range(256) if byte not in b'[]{}"')
+_LARGEST_EXPONENT = 10_000  # of any float it is below 400
+_LITERALS: Mapping[object, str] = {None: "null", True: "true", False: "false"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -72,8 +76,52 @@ def decode(data: bytes | str | msgspec.Raw, *, what: str = "value") -> Any:
 
 
 def canonical_hash(data: bytes | str | msgspec.Raw) -> str:
-    """Return a hash that is equal for equal JSON, whatever its spacing and order of keys."""
-    return hashlib.sha256(_sorting_encoder.encode(decode(data))).hexdigest()
+    """Return a hash that is equal for equal JSON values, however they are written.
+
+    On PostgreSQL `windlass.input_hash` computes the same; docs/protocol.md defines it.
+    """
+    try:
+        value = _exact_decoder.decode(data if isinstance(data, str) else bytes(data).decode())
+    except (ValueError, RecursionError) as error:
+        raise BadPayload("value", f"it is not valid JSON ({error})") from error
+    return hashlib.sha256(_canonical(value).encode()).hexdigest()
+
+
+def _canonical(value: object) -> str:
+    """The one text of a JSON value, as PostgreSQL's jsonb writes it but for the final zeros."""
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if value is None or isinstance(value, bool):
+        return _LITERALS[value]
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Decimal):
+        digits = f"{value:f}"
+        if "." in digits:
+            digits = digits.rstrip("0").rstrip(".")
+        return "0" if digits == "-0" else digits
+    if isinstance(value, dict):
+        members = sorted(value.items(), key=_place)
+        return f"{{{', '.join([f'{encode_basestring(n)}: {_canonical(m)}' for n, m in members])}}}"
+    assert isinstance(value, list)
+    return f"[{', '.join([_canonical(item) for item in value])}]"
+
+
+def _place(member: tuple[str, object]) -> tuple[int, bytes]:
+    """Where jsonb has a member: the shorter name, in UTF-8, comes first."""
+    name = member[0].encode()
+    return len(name), name
+
+
+def _exact_number(digits: str) -> Decimal:
+    number = Decimal(digits)
+    if number and abs(number.adjusted()) > _LARGEST_EXPONENT:
+        raise ValueError(f"{digits[:40]} is out of range")  # its digits would fill the memory
+    return number
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number that JSON has")
 
 
 def is_model(cls: object) -> bool:
@@ -101,7 +149,7 @@ def _encode_foreign(value: Any) -> object:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_encode_foreign)
-_sorting_encoder = msgspec.json.Encoder(order="deterministic")
+_exact_decoder = json.JSONDecoder(parse_float=_exact_number, parse_constant=_refuse_constant)
 _strict_encoder = json.JSONEncoder(allow_nan=False, check_circular=False)
 _decoder = msgspec.json.Decoder()
 

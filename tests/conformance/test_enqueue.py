@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.kit import JOB, QUEUE, Driver, ids, raw, ref, value_of
 from windlass.domain.event import EventType
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Options
+from windlass.domain.run import Options, RunRef
 from windlass.domain.states import Failure, Status
 from windlass.errors import BadArguments, KeyConflict
 
@@ -269,6 +269,91 @@ def test_equal_input_written_otherwise_is_the_same_input(drive: Driver) -> None:
     )
 
     assert (answer.id, answer.created) == (first.id, False)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1.0", "1"),
+        ("1e2", "100"),
+        ("-0.0", "0"),
+        ("0.50", "5e-1"),
+        ('{"ab": 1, "c": 2.50}', '{"c":2.5,"ab":1.0}'),
+        ('{"a": 1, "a": 2}', '{"a": 2}'),
+    ],
+)
+def test_inputs_of_one_key_compare_as_json_values(drive: Driver, one: str, other: str) -> None:
+    first = drive.new(key="k", input=msgspec.Raw(one.encode()))
+    drive.enqueue(first)
+
+    (answer,) = drive.enqueue(drive.new(key="k", input=msgspec.Raw(other.encode())))
+
+    assert (answer.id, answer.created) == (first.id, False)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("12345678901234567890", "12345678901234567891"),
+        ("0.3", "0.30000000000000004"),
+        ("1", '"1"'),
+        ('"1.0"', '"1"'),
+        ("[]", "{}"),
+    ],
+)
+def test_other_values_of_one_key_are_a_conflict(drive: Driver, one: str, other: str) -> None:
+    drive.enqueue(drive.new(key="k", input=msgspec.Raw(one.encode())))
+
+    with pytest.raises(KeyConflict):
+        drive.enqueue(drive.new(key="k", input=msgspec.Raw(other.encode())))
+
+
+def _in_status(steer: Driver, status: Status, **fields: Any) -> RunRef:
+    """A run that is in this status."""
+    match status:
+        case Status.QUEUED:
+            return steer.add(**fields)
+        case Status.SCHEDULED:
+            return steer.add(delay=60.0, **fields)
+        case Status.RUNNING:
+            return steer.start(**fields).ref
+        case _:
+            return steer.ended(Outcome(status), **fields)
+
+
+@pytest.mark.parametrize("status", [s for s in Status if s not in (Status.WAITING, Status.PAUSED)])
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("by", ["key", "id"])
+def test_a_repeat_answers_with_the_run_as_it_is(
+    steer: Driver, status: Status, batch: int, by: str
+) -> None:
+    first = _in_status(steer, status, key="k" if by == "key" else None)
+    record = steer.get(first)
+    assert record.status is status
+    steer.advance(5.0)
+    again = steer.new(key="k") if by == "key" else steer.new(id=first.id)
+
+    answers = steer.enqueue(again, *(steer.new() for _ in range(batch - 1)))
+
+    answer = answers[0]
+    assert (answer.id, answer.created, answer.status) == (first.id, False, status)
+    assert (answer.created_at, answer.scheduled_for) == (record.created_at, record.scheduled_for)
+    assert [other.created for other in answers[1:]] == [True] * (batch - 1)
+
+
+@pytest.mark.parametrize("delay", [None, 60.0])
+def test_a_repeat_within_a_batch_answers_with_the_run_that_it_made(
+    steer: Driver, delay: float | None
+) -> None:
+    first = steer.new(key="k", delay=delay)
+    twin = steer.new(key="k2")
+
+    made, by_key, by_id, *_ = steer.enqueue(first, steer.new(key="k"), first, twin, twin)
+
+    assert [by_key.created, by_id.created] == [False, False]
+    for answer in (by_key, by_id):
+        assert (answer.id, answer.status) == (made.id, made.status)
+        assert (answer.created_at, answer.scheduled_for) == (made.created_at, made.scheduled_for)
 
 
 @pytest.mark.parametrize("place_in_batch", [0, 1, 2])

@@ -13,6 +13,7 @@ from tests.conformance.places import Place, PostgresPlace
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import JobRow, RunFilter, RunRef
 from windlass.domain.states import Failure, Status
+from windlass.errors import BadArguments
 from windlass.sources import Ids, ManualClock
 from windlass.store.sqlite import read
 
@@ -25,7 +26,7 @@ def _jobs(drive: Driver, tenant: str = "default") -> list[JobRow]:
 
 def test_a_job_comes_back_as_it_was_defined(drive: Driver) -> None:
     job = JobRow(
-        name='send "mail"',
+        name='send-"mail"',
         queue="mail",
         priority=-2,
         max_attempts=9,
@@ -40,6 +41,17 @@ def test_a_job_comes_back_as_it_was_defined(drive: Driver) -> None:
 
     assert drive.call(drive.ops.get_job("default", job.name)) == job
     assert _jobs(drive) == [job]
+
+
+@pytest.mark.parametrize(
+    "retry", [{"kind": "often"}, {"base": "1s"}, {"base": 2, "cap": 1}, {"jitter": 2}, {"x": 1}]
+)
+def test_a_policy_that_nobody_could_follow_is_refused(drive: Driver, retry: dict[str, Any]) -> None:
+    with pytest.raises(BadArguments) as caught:
+        drive.call(drive.ops.sync_jobs([JobRow(name="odd", queue="main", retry=retry)]))
+
+    assert (caught.value.job, caught.value.parameter) == ("odd", "retry")
+    assert _jobs(drive) == []
 
 
 def test_a_job_that_says_little_has_defaults(drive: Driver) -> None:

@@ -16,7 +16,7 @@ from windlass.codec import MAX_BYTES, MAX_DEPTH
 from windlass.domain.outcome import decide_failure
 from windlass.domain.policy import Fatal, Retry
 from windlass.duration import MAX_SECONDS
-from windlass.errors import BadArguments, BadPayload
+from windlass.errors import BadArguments, BadOption, BadPayload
 from windlass.sources import Sources
 
 BATCH = "select windlass.enqueue_many(%s::json)"
@@ -403,6 +403,94 @@ def test_sql_decides_as_python_does(
             run,
         )
         assert (None if told is None else float(told)) == expected.delay
+
+
+BAD_POLICIES: list[dict[str, Any]] = [
+    {"kind": "sometimes"},
+    {"kind": 5},
+    {"kind": None},
+    {"base": "1s"},
+    {"base": -1},
+    {"base": MAX_SECONDS * 1.01},
+    {"base": True},
+    {"base": None},
+    {"cap": "1h"},
+    {"cap": 0.5},  # less than the base that is not given
+    {"base": 10, "cap": 5},
+    {"factor": 0.5},
+    {"factor": 1001},
+    {"factor": "2"},
+    {"jitter": -0.1},
+    {"jitter": 1.5},
+    {"jitter": []},
+    {"delay": 5},
+]
+
+
+def test_a_policy_that_python_would_not_read_is_refused(
+    client: Client, subtests: pytest.Subtests
+) -> None:
+    query = "select windlass.sync_jobs(%s::json)"
+    for policy in BAD_POLICIES:
+        with subtests.test(policy=policy):
+            with pytest.raises(BadOption):
+                Retry.from_json(policy)
+            job = {"name": "greet", "queue": "mail", "retry": policy}
+            state, detail = client.refused(query, json.dumps([job]))
+            assert (state, detail[0], detail[2]) == ("WL005", "greet", "retry")
+    state, _ = client.refused(
+        query, '[{"name": "greet", "queue": "mail", "retry": {"base": 1e999}}]'
+    )
+    assert state == "WL005"
+
+
+@pytest.mark.parametrize("policy", [{}, {"base": 7200}, {"kind": "fixed", "base": 86_400},
+                                    {"kind": "never"}, {"factor": 1, "jitter": 1}])  # fmt: skip
+def test_a_policy_may_leave_members_out(client: Client, policy: dict[str, Any]) -> None:
+    policy = {"jitter": 0} | policy
+    job = {"name": "greet", "queue": "mail", "retry": policy}
+    client.all("select windlass.sync_jobs(%s::json)", json.dumps([job]))
+    read = Retry.from_json(policy)
+    for failures in (1, 2, 20):
+        expected = read.delay_for(failures, ValueError(), 0.0)
+        query = "select windlass.backoff(j.retry, %s) from windlass.jobs j"
+        found = client.value(query, failures)
+        assert found == expected or policy["jitter"] == 1
+
+
+@pytest.mark.parametrize("policy", [*map(json.dumps, BAD_POLICIES), "5", "[]", '"x"', "null",
+                                    '{"base": 1e999}', '{"cap": 0}', r'{"kind": "\u0000"}',
+                                    '{"factor": 1e300}'])  # fmt: skip
+def test_a_run_ends_whatever_policy_is_stored(client: Client, policy: str) -> None:
+    """By hand, or by an older release: nobody could end the run otherwise."""
+    client.all("update windlass.jobs set retry = %s::json, max_attempts = 2", policy)
+    run = _hold(client)
+
+    assert client.value("select windlass.fail('default', %s, 1, '{}')", run)
+    assert client.status(run) == "scheduled"
+
+    client.all("update windlass.timers set due_at = windlass.now()")
+    client.all("select windlass.sweep()")
+    client.all("select * from windlass.claim('psql', 2, 10, array['greet'])")
+    assert client.value("select windlass.fail('default', %s, 2, '{}')", run)
+    assert client.status(run) == "failed"
+
+
+@pytest.mark.parametrize("options", ["5", '{"max_attempts": -1e30}', '{"max_attempts": 1e999999}',
+                                     r'{"max_attempts": "\u0000"}'])  # fmt: skip
+def test_a_run_ends_whatever_options_are_stored(client: Client, options: str) -> None:
+    run = _hold(client)
+    client.all("update windlass.runs set options = %s::json", options)
+
+    for token in range(1, 6):
+        assert client.value("select windlass.fail('default', %s, %s, '{}')", run, token)
+        if client.status(run) == "failed":
+            break
+        client.all("update windlass.timers set due_at = windlass.now()")
+        client.all("select windlass.sweep()")
+        client.all("select * from windlass.claim('psql', %s, 10, array['greet'])", token + 1)
+    assert client.status(run) == "failed"
+    client.all("update windlass.runs set options = null")
 
 
 # -- a run without input ---------------------------------------------------------------------------

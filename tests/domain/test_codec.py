@@ -258,7 +258,7 @@ def test_canonical_hash_ignores_order_and_spacing() -> None:
 
 def test_canonical_hash_is_pinned() -> None:
     # Stored beside keys: a change would make every repeated key of the day before a conflict.
-    written = '{"a":"é","b":1}'.encode()
+    written = '{"a": "é", "b": 1}'.encode()
     assert codec.canonical_hash(b'{"b":1,"a":"\xc3\xa9"}') == hashlib.sha256(written).hexdigest()
 
 
@@ -294,3 +294,32 @@ def _time(value: object) -> float:
     for _ in range(100):
         encode(value)
     return (time.perf_counter() - start) / 100
+
+
+SAME = [
+    ("1", "1.0", "1.000", "1e0", "10E-1"),
+    ("100", "1e2", "1E+2", "100.00"),
+    ("0", "-0", "0.0", "-0.0", "0e9"),
+    ("0.1", "0.10", "1e-1"),
+    ("-0.0000001", "-1e-7"),
+    ('"é/\\n"', r'"\u00e9\/\u000a"'),
+    ('{"a": 1, "b": 2}', '{"b":2,"a":1}', '{"a": 0, "b": 2, "a": 1}'),
+]
+
+
+@pytest.mark.parametrize("spellings", SAME)
+def test_canonical_hash_is_of_the_value(spellings: tuple[str, ...]) -> None:
+    assert len({codec.canonical_hash(text) for text in spellings}) == 1
+
+
+def test_canonical_hash_tells_values_apart() -> None:
+    texts = [spellings[0] for spellings in SAME]
+    texts += ["12345678901234567890", "12345678901234567891", "0.30000000000000004", "0.3"]
+    texts += ['"1"', '"1.0"', "null", "true", "false", "[]", "{}", '""', "[1, 0]", "[10]"]
+    assert len({codec.canonical_hash(text) for text in texts}) == len(texts)
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e99999999", "[1", "[" * 100_000])
+def test_canonical_hash_refuses_what_is_not_json(text: str) -> None:
+    with pytest.raises(BadPayload, match="not valid JSON"):
+        codec.canonical_hash(text)

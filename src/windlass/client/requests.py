@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.domain.job import (
     DEFAULT_QUEUE,
+    check_key,
     check_max_attempts,
     check_name,
     check_priority,
@@ -20,7 +21,6 @@ from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption
 
 MOST_TAGS = 100
-_LONGEST_KEY = 1000
 _LONGEST_TAG = 200
 _TOO_LATE = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -202,7 +202,7 @@ _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "delay": _delay,
     "at": _at,
     "priority": lambda value: {"priority": check_priority(value)},
-    "key": lambda value: {"key": check_text("key", value, _LONGEST_KEY)},
+    "key": lambda value: {"key": check_key(value)},
     "key_ttl": lambda value: {"key_ttl": parse_duration(value)},
     "queue": lambda value: {"queue": check_name("queue", value)},
     "tags": _tags,

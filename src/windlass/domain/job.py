@@ -21,6 +21,8 @@ DEFAULT_QUEUE = "default"
 DEFAULT_MAX_ATTEMPTS = 5
 MOST_ATTEMPTS = 1_000_000
 PRIORITIES = range(-32_768, 32_768)
+MAX_KEY_BYTES = 1000
+"""Of a key, in UTF-8: with the longest tenant and job it still fits an index of PostgreSQL."""
 
 _NAME = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 
@@ -138,6 +140,15 @@ def check_text(option: str, value: object, longest: int) -> str:
     if "\x00" in value or any("\ud800" <= c <= "\udfff" for c in value):
         raise BadOption(option, "it has a NUL or a lone surrogate, which no store can hold")
     return value
+
+
+def check_key(value: object) -> str:
+    """The key of a run or a schedule: one limit for both, in bytes, on both stores."""
+    key = check_text("key", value, MAX_KEY_BYTES)
+    size = len(key.encode())
+    if size > MAX_KEY_BYTES:
+        raise BadOption("key", f"it has {size} bytes in UTF-8, more than {MAX_KEY_BYTES}")
+    return key
 
 
 def check_priority(value: object) -> int:

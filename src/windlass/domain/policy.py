@@ -189,12 +189,20 @@ class Retry:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote; absent members have their defaults. May raise BadOption."""
-        unknown = stored.keys() - {"kind", "base", "cap", "factor", "jitter"}
+        """Read what `to_json` wrote, or somebody by hand; may raise BadOption.
+
+        Absent members have their defaults; the cap is then no less than the base.
+        """
+        numbers = {name: value for name, value in stored.items() if name != "kind"}
+        unknown = numbers.keys() - {"base", "cap", "factor", "jitter"}
         if unknown:
             raise BadOption("retry", f"unknown members {sorted(unknown)}", "stored policy")
+        wrong = sorted(name for name, value in numbers.items() if not _is_number(value))
+        if wrong:
+            raise BadOption("retry", f"{', '.join(wrong)}: not a number", "stored policy")
+        numbers.setdefault("cap", max(DEFAULT_CAP, numbers.get("base", DEFAULT_BASE)))
         try:
-            return cls(**{**stored, "kind": RetryKind(stored.get("kind", "exponential"))})
+            return cls(kind=RetryKind(stored.get("kind", "exponential")), **numbers)
         except (BadDuration, ValueError) as error:
             raise BadOption("retry", str(error), "stored policy") from error
 

@@ -50,8 +50,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Enqueued(msgspec.Struct, frozen=True, kw_only=True):
     """The store's answer to one :class:`NewRun`, in the order given.
 
-    ``created`` is false where the key or the id was known: ``id`` then names the run
-    that exists, and the other fields are of no account.
+    ``created`` is false where the key or the id was known: the other fields then tell
+    of the run that exists, as it is now.
     """
 
     id: str

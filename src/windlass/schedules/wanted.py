@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import msgspec
 
 from windlass.client import Request, Using
-from windlass.domain.job import check_text
+from windlass.domain.job import check_key
 from windlass.domain.schedule import Every, Schedule, Timing, define_schedule, parse_overlap
 from windlass.domain.timetable import (
     NewSchedule,
@@ -18,8 +18,6 @@ from windlass.domain.timetable import (
     ScheduleRow,
 )
 from windlass.errors import BadOption
-
-LONGEST_KEY = 200
 
 
 class ScheduleTerms(Timing, total=False):
@@ -57,7 +55,7 @@ class Wanted:
             options=schedule_options(request.using),
             timing=Timing(**given),  # type: ignore[typeddict-item]  # checked by define_schedule
             overlap=Overlap.ALLOW if overlap is None else parse_overlap(overlap),
-            key=None if key is None else check_text("key", key, LONGEST_KEY),
+            key=None if key is None else check_key(key),
             origin=origin,
         )
 

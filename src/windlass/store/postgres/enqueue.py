@@ -1,7 +1,7 @@
 """Enqueue, packed for and unpacked from ``windlass.enqueue`` and ``windlass.enqueue_many``."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -20,6 +20,9 @@ _encode = msgspec.json.Encoder().encode
 class _Existing(msgspec.Struct):
     n: int
     run: str
+    status: Status
+    created_at: datetime
+    scheduled_for: datetime
 
 
 class _Reply(msgspec.Struct):
@@ -109,19 +112,27 @@ def _check_size(runs: Sequence[NewRun]) -> None:
 def unpack_batch(runs: Sequence[NewRun], text: str) -> Sequence[Enqueued]:
     """The answers to a batch, in its order; the function names only those that made no run."""
     reply = msgspec.json.decode(text, type=_Reply)
-    existing = {item.n: item.run for item in reply.existing or ()}
+    existing = {item.n: item for item in reply.existing or ()}
     return [_answer(run, existing.get(n), reply.now) for n, run in enumerate(runs, start=1)]
 
 
-def _answer(run: NewRun, existing: str | None, now: datetime) -> Enqueued:
+def _answer(run: NewRun, existing: _Existing | None, now: datetime) -> Enqueued:
+    if existing is not None:
+        return Enqueued(
+            id=existing.run,
+            created=False,
+            status=existing.status,
+            created_at=existing.created_at.astimezone(UTC),  # written in the session's zone
+            scheduled_for=existing.scheduled_for.astimezone(UTC),
+        )
     due = now
     if run.at is not None:
         due = max(now, run.at)
     elif run.delay:
         due = now + timedelta(seconds=run.delay)
     return Enqueued(
-        id=existing or run.id,
-        created=existing is None,
+        id=run.id,
+        created=True,
         status=Status.SCHEDULED if due > now else Status.QUEUED,
         created_at=now,
         scheduled_for=due,

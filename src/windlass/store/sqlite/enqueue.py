@@ -21,6 +21,9 @@ from windlass.store.sqlite.values import (
     to_micros,
 )
 
+Name = tuple[str, bytes]
+"""A run's tenant and id."""
+
 
 def enqueue(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
     """Insert runs, all or none; answer in the order given."""
@@ -59,13 +62,14 @@ def _insert_unknown(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueue
     """Insert the runs whose id and key are free; answer with the run that exists for others."""
     batch = Batch(tx)
     known = _Known(tx)
-    answers = []
+    answers: list[Enqueued | Name] = []
     for run in runs:
         owner = known.owner(run)
-        answers.append(batch.add(run) if owner is None else _existing(tx, owner))
+        answers.append(batch.add(run) if owner is None else (run.tenant, owner))
     batch.write()
     known.write()
-    return answers
+    # An owner may have come earlier in this batch: it can be read once that is written.
+    return [a if isinstance(a, Enqueued) else _existing(tx, a) for a in answers]
 
 
 class Batch:
@@ -200,8 +204,12 @@ def _check_lengths(run: NewRun) -> None:
             raise BadArguments(run.job, f"was enqueued with {name}={seconds}", name)
 
 
-def _existing(tx: Transaction, owner: bytes) -> Enqueued:
-    now = from_micros(tx.now)
+def _existing(tx: Transaction, owner: Name) -> Enqueued:
+    ((status, created_at, scheduled_for),) = tx.fetch("existing_run", owner)
     return Enqueued(
-        id=to_id(owner), created=False, status=Status.QUEUED, created_at=now, scheduled_for=now
+        id=to_id(owner[1]),
+        created=False,
+        status=Status(status),
+        created_at=from_micros(created_at),
+        scheduled_for=from_micros(scheduled_for),
     )

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from windlass.domain.policy import Retry
 from windlass.domain.run import JobRow
+from windlass.errors import BadArguments, BadOption
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     from_json,
@@ -16,6 +18,8 @@ from windlass.store.sqlite.values import (
 
 def sync_jobs(tx: Transaction, jobs: Sequence[JobRow], worker: str | None) -> None:
     """Insert or update job rows; rows equal to what is stored are not rewritten."""
+    for job in jobs:
+        _check_retry(job)
     tx.execute_many("sync_job", [_columns(job, tx.now) for job in jobs])
     if worker is not None:
         tx.execute("serve_jobs", (to_json([job.name for job in jobs]), worker))
@@ -30,6 +34,14 @@ def get_job(tx: Transaction, tenant: str, name: str) -> JobRow | None:
 def list_jobs(tx: Transaction, tenant: str) -> Sequence[JobRow]:
     """Return all job rows of a tenant, by name."""
     return [_job(row) for row in tx.fetch("list_jobs", (tenant,))]
+
+
+def _check_retry(job: JobRow) -> None:
+    """Refuse a policy that nobody could follow: it is read when a run has failed, too late."""
+    try:
+        Retry.from_json(job.retry)
+    except BadOption as error:
+        raise BadArguments(job.name, f"was given retry, which {error.why}", "retry") from error
 
 
 def _columns(job: JobRow, now: int) -> Row:

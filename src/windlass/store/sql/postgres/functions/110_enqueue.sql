@@ -1,7 +1,8 @@
 -- Enqueue one run: plain arguments, no session settings, so that it can be called through
 -- anybody's connection, inside the caller's own transaction.
 --   select * from windlass.enqueue('send_welcome', '{"user_id": 7}');
--- Repeating a call with the same id or the same key makes no second run (created = false).
+-- Repeating a call with the same id or the same key makes no second run: created is false, and
+-- the rest of the answer is about the run that exists, as it is now.
 create or replace function windlass.enqueue(
   p_job text,
   p_input json default null,          -- null: as the job's definition says, or none
@@ -37,6 +38,11 @@ declare
   v_priority integer := p_priority;
   v_owner uuid;
 begin
+  perform windlass.check_job(p_job);
+  perform windlass.check_tenant(p_job, p_tenant);
+  perform windlass.check_queue(p_job, p_queue);
+  perform windlass.check_priority(p_job, p_priority);
+  perform windlass.check_key(p_job, p_key);
   if v_queue is null or v_priority is null then
     select coalesce(v_queue, j.queue), coalesce(v_priority, j.priority)
       into v_queue, v_priority
@@ -51,23 +57,29 @@ begin
   end if;
   perform windlass.check_length(p_job, 'key_ttl', p_key_ttl);
   perform windlass.check_tags(p_job, p_tags);
+  if p_key_ttl is not null and p_key is null then
+    perform windlass.refuse(p_job, 'key_ttl', 'needs a key');
+  elsif p_delay is not null and p_at is not null then
+    perform windlass.refuse(p_job, 'delay', 'excludes at: give one of them');
+  elsif p_expires_in is not null and p_expires_at is not null then
+    perform windlass.refuse(p_job, 'expires_in', 'excludes expires_at: give one of them');
+  end if;
   id := coalesce(p_id, windlass.uuid7());
   v_due := v_now + windlass.check_length(p_job, 'delay', p_delay);
   v_due := greatest(v_now, coalesce(windlass.check_instant(p_job, 'at', p_at), v_due));
   v_expires := v_now + windlass.check_length(p_job, 'expires_in', p_expires_in);
   v_expires := coalesce(v_expires, windlass.check_instant(p_job, 'expires_at', p_expires_at));
   created := false;
-  created_at := v_now;
-  scheduled_for := v_due;
-  status := case when v_due > v_now then 'scheduled' else 'queued' end;
   if p_key is not null then
     -- A repeat by id needs no key, which may be another's by now.
-    if windlass.is_known(p_tenant, p_id) then
+    select * into status, created_at, scheduled_for from windlass.known_run(p_tenant, p_id);
+    if found then
       return;
     end if;
     v_owner := windlass.take_key(p_tenant, p_job, p_key, id, v_input, p_key_ttl, v_now);
     if v_owner <> id then
       id := v_owner;
+      select * into status, created_at, scheduled_for from windlass.known_run(p_tenant, id);
       return;
     end if;
   end if;
@@ -78,9 +90,13 @@ begin
           p_tags, p_trace, v_now, v_due, v_expires)
   on conflict do nothing;
   if not found then
+    select * into status, created_at, scheduled_for from windlass.known_run(p_tenant, id);
     return;
   end if;
   created := true;
+  created_at := v_now;
+  scheduled_for := v_due;
+  status := case when v_due > v_now then 'scheduled' else 'queued' end;
   if v_due > v_now then
     insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
                                  attempt, failures, crash_count, token, seq, expires_at)

@@ -10,6 +10,7 @@ as $$
 declare
   v_now timestamptz := windlass.now();
 begin
+  perform windlass.check_plain(p_tenants, p_ids, p_jobs, p_queues, p_priorities);
   perform windlass.check_json('input', p_inputs);
   insert into windlass.runs (tenant, id, job, job_version, queue, priority, input,
                              created_at, scheduled_for)

@@ -1,6 +1,7 @@
 -- Enqueue a batch, all or none. Items carry the names of windlass.enqueue's arguments, less
--- the p_, with id and queue given. Returns {"now": …, "existing":
--- [{"n": place in the batch, from 1, "run": owner}, …]} for the items that made no run.
+-- the p_, with id and queue given. Returns {"now": …, "existing": [{"n": place in the batch, from
+-- 1, "run": owner, "status": …, "created_at": …, "scheduled_for": …}, …]} for the items that made
+-- no run: about the run that exists, as it is now.
 -- p_keyed = false promises that no item has a key, and saves a pass over the batch.
 create or replace function windlass.enqueue_many(p_runs json, p_keyed boolean default true)
 returns json
@@ -22,6 +23,7 @@ declare
   v_existing json;
 begin
   perform windlass.check_escapes('batch', p_runs);
+  perform windlass.check_items(p_runs);
   if p_keyed then
     -- Keys are taken in one order by everybody; one key, in the order of the batch.
     for v_item in
@@ -59,8 +61,7 @@ begin
            case when x.options::text ~ ('^[{]("max_attempts":[1-9][0-9]{0,5})?'
                                         '(,?"timeout":[1-9][0-9]{0,8}([.][0-9]{1,6})?)?[}]$')
                 then x.options else windlass.check_options(x.job, x.options) end as options,
-           case when array_ndims(x.tags) > 1 then windlass.check_tags(x.job, x.tags)
-                else x.tags end as tags,
+           x.tags,
            case when x.at between v_now and '9999-12-30Z' then x.at
                 when x.at is not null
                 then greatest(v_now, windlass.check_instant(x.job, 'at', x.at))
@@ -129,7 +130,9 @@ begin
   end if;
 
   if coalesce(cardinality(v_ids), 0) < json_array_length(p_runs) then
-    select json_agg(json_build_object('n', y.n, 'run', coalesce(y.owner, y.id)) order by y.n)
+    select json_agg(json_build_object('n', y.n, 'run', coalesce(y.owner, y.id), 'status', k.status,
+                                      'created_at', k.created_at,
+                                      'scheduled_for', k.scheduled_for) order by y.n)
       into v_existing
       from (select x.n, x.id, coalesce(x.tenant, 'default') as tenant, o.owner,
                    row_number() over (partition by coalesce(x.tenant, 'default'), x.id,
@@ -137,6 +140,7 @@ begin
               from rows from (json_to_recordset(p_runs) as (tenant text, id uuid)) with ordinality
                    as x(tenant, id, n)
               left join unnest(v_passed, v_owners) as o(n, owner) on o.n = x.n) y
+      left join lateral windlass.known_run(y.tenant, coalesce(y.owner, y.id)) k on true
      where y.owner is not null
         or y.nth > 1  -- the same id again, in this batch
         or not exists (select 1 from unnest(v_tenants, v_ids) as f(tenant, id)

@@ -6,7 +6,8 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
-  v_status text := windlass.stop_run(p_tenant, p_id, p_reason);
+  v_status text := windlass.stop_run(
+    p_tenant, p_id, windlass.check_words('cancel', 'reason', p_reason, 10000));
 begin
   if v_status is null then
     raise exception 'there is no run %', p_id

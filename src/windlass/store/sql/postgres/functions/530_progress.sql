@@ -12,6 +12,7 @@ begin
   if p_fraction not between 0 and 1 then
     perform windlass.refuse('progress', 'fraction', 'is not a number from 0 to 1');
   end if;
+  perform windlass.check_words('progress', 'message', p_message, 10000);
   perform 1 from windlass.leases l
     where l.tenant = p_tenant and l.id = p_id and l.token = p_token for key share;
   if not found then

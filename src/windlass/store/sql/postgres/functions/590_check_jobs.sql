@@ -6,26 +6,35 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
   v_job record;
+  v_name text;
 begin
   perform windlass.check_escapes('jobs', p_jobs);
   for v_job in
     select * from json_to_recordset(p_jobs)
-                  as x(name text, queue text, priority integer, max_attempts integer,
-                       timeout double precision, retry json, parameters json, default_input json)
+                  as x(tenant json, name json, queue json, priority json, max_attempts json,
+                       timeout json, retry json, parameters json, default_input json, version json)
   loop
-    perform windlass.check_json('default_input', array[v_job.default_input]);
-    perform windlass.check_queue(v_job.name, v_job.queue);
-    perform windlass.check_priority(v_job.name, v_job.priority);
-    perform windlass.check_options(v_job.name, json_build_object(
-      'max_attempts', v_job.max_attempts, 'timeout', v_job.timeout));
-    if json_typeof(v_job.retry) <> 'object' then
-      perform windlass.refuse(v_job.name, 'retry', 'is not an object');
+    v_name := v_job.name #>> '{}';
+    if json_typeof(v_job.name) is distinct from 'string' or not windlass.is_name(v_name) then
+      perform windlass.refuse(coalesce(left(v_name, 100), 'sync_jobs'), 'name',
+                              'is not a name: no spaces, commas or control characters, at most '
+                              '200 in all');
+    elsif v_job.queue is null then
+      perform windlass.refuse(v_name, 'queue', 'is missing');
     end if;
+    perform windlass.check_member(v_name, 'tenant', v_job.tenant);
+    perform windlass.check_member(v_name, 'queue', v_job.queue);
+    perform windlass.check_member(v_name, 'priority', v_job.priority);
+    perform windlass.check_member(v_name, 'job_version', v_job.version);
+    perform windlass.check_options(v_name, json_build_object(
+      'max_attempts', v_job.max_attempts, 'timeout', v_job.timeout));
+    perform windlass.check_retry(v_name, v_job.retry);
+    perform windlass.check_json('default_input', array[v_job.default_input]);
     if json_typeof(v_job.parameters) <> 'array' then
-      perform windlass.refuse(v_job.name, 'parameters', 'is not a list');
+      perform windlass.refuse(v_name, 'parameters', 'is not a list');
     elsif exists (select 1 from json_array_elements(v_job.parameters) as p(value)
                    where json_typeof(p.value) <> 'object') then
-      perform windlass.refuse(v_job.name, 'parameters', 'is not a list of objects');
+      perform windlass.refuse(v_name, 'parameters', 'is not a list of objects');
     end if;
   end loop;
 end

@@ -1,5 +1,6 @@
 -- Seconds to wait after so many failures, by a stored retry policy {kind, base, cap, factor,
--- jitter}; null: never retried. The same formula as domain/policy.py.
+-- jitter}; null: never retried. The same formula as domain/policy.py. Without a cap it is an hour,
+-- or the base if that is longer.
 create or replace function windlass.backoff(p_policy json, p_failures integer)
 returns double precision
 language plpgsql volatile
@@ -8,7 +9,8 @@ as $$
 declare
   v_kind text := coalesce(p_policy ->> 'kind', 'exponential');
   v_base double precision := coalesce((p_policy ->> 'base')::double precision, 1);
-  v_cap double precision := coalesce((p_policy ->> 'cap')::double precision, 3600);
+  v_cap double precision := coalesce((p_policy ->> 'cap')::double precision,
+                                     greatest(3600, v_base));
   v_factor double precision := coalesce((p_policy ->> 'factor')::double precision, 2);
   v_jitter double precision := coalesce((p_policy ->> 'jitter')::double precision, 0.5);
   v_delay double precision;

@@ -1,5 +1,7 @@
 -- For workers in other languages: an attempt failed; decide as the job's stored policy says
--- (domain/policy.py has the same formula) whether and when it is tried again.
+-- (domain/policy.py has the same formula) whether and when it is tried again. windlass.sync_jobs
+-- stores no policy that cannot be read. If there is one all the same, the default policy counts:
+-- it must always be possible to end a run.
 -- False: the lease is lost, nothing was written.
 create or replace function windlass.fail(
   p_tenant text, p_id uuid, p_token bigint, p_error json, p_fatal boolean default false
@@ -22,15 +24,23 @@ begin
   if not found then
     return false;
   end if;
-  select coalesce(case when json_typeof(r.options -> 'max_attempts') = 'number'
-                       then least((r.options ->> 'max_attempts')::numeric, 1000000)::integer end,
-                  j.max_attempts, 5),
-         coalesce(j.retry, '{}')
-    into v_budget, v_policy
-    from windlass.runs r
-    left join windlass.jobs j on j.tenant = r.tenant and j.name = r.job
-   where r.tenant = p_tenant and r.id = p_id;
-  v_delay := windlass.backoff(v_policy, v_lease.failures + 1);
+  begin
+    select coalesce(case when json_typeof(r.options -> 'max_attempts') = 'number'
+                         then least((r.options ->> 'max_attempts')::numeric, 1000000)::integer end,
+                    j.max_attempts, 5),
+           coalesce(j.retry, '{}')
+      into v_budget, v_policy
+      from windlass.runs r
+      left join windlass.jobs j on j.tenant = r.tenant and j.name = r.job
+     where r.tenant = p_tenant and r.id = p_id;
+    v_delay := windlass.backoff(v_policy, v_lease.failures + 1);
+    if v_delay not between 0 and 3155760000 then
+      v_delay := windlass.backoff('{}', v_lease.failures + 1);
+    end if;
+  exception when data_exception then
+    v_budget := coalesce(v_budget, 5);
+    v_delay := windlass.backoff('{}', v_lease.failures + 1);
+  end;
   v_failure := case when p_fatal then 'fatal'
                     when v_delay is null or v_lease.failures + 1 >= v_budget then 'exhausted' end;
   perform windlass.finish(json_build_array(json_build_object(

@@ -8,6 +8,9 @@ declare
   v_option record;
   v_kind text := json_typeof(p_new.options);
 begin
+  perform windlass.check_job(p_new.job);
+  perform windlass.check_tenant(p_new.job, p_new.tenant);
+  perform windlass.check_key(p_new.job, p_new.key);
   perform windlass.check_json('rule', array[p_new.rule]);
   perform windlass.check_json('input', array[p_new.input]);
   perform windlass.check_instant(p_new.job, 'next_slot', p_new.next_slot);

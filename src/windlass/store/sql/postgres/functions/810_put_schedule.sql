@@ -6,10 +6,9 @@ language plpgsql volatile
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  return (p_stored.job, p_stored.rule::jsonb::text, p_stored.input::jsonb::text,
-          p_stored.options::jsonb::text, p_stored.overlap)
-         = (p_new.job, p_new.rule::jsonb::text, p_new.input::jsonb::text,
-            p_new.options::jsonb::text, p_new.overlap)
+  return (p_stored.job, p_stored.rule::jsonb, p_stored.input::jsonb, p_stored.options::jsonb,
+          p_stored.overlap)
+         = (p_new.job, p_new.rule::jsonb, p_new.input::jsonb, p_new.options::jsonb, p_new.overlap)
          and (p_new.key is null or p_stored.key is not distinct from p_new.key)
          -- One that is no time in every calendar must be stored anew.
          and coalesce(p_stored.next_slot between '0001-01-01Z' and '9999-12-31Z', true);

@@ -21,6 +21,7 @@ begin
     if v_run.slot is null or v_run.id is null or v_run.job is null or v_run.queue is null then
       perform windlass.refuse('fire_schedules', 'slots', 'has one without slot, id, job or queue');
     end if;
+    perform windlass.check_job(v_run.job);
     perform windlass.check_json('input', array[v_run.input]);
     perform windlass.check_instant(v_run.job, 'slot', v_run.slot);
     perform windlass.check_instant(v_run.job, 'at', v_run.at);

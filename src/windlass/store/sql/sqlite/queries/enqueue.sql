@@ -33,6 +33,17 @@ insert into run_tags (tenant, tag, id) values (:tenant, :tag, :id)
 -- name: known_run
 select 1 from runs where tenant = :tenant and id = :id
 
+-- name: existing_run
+-- What a repeated enqueue answers with.
+select case when r.status is not null then r.status
+            when exists (select 1 from ready q where q.tenant = r.tenant and q.id = r.id)
+            then 'queued'
+            when exists (select 1 from leases l where l.tenant = r.tenant and l.id = r.id)
+            then 'running'
+            else 'scheduled' end,
+       r.created_at, r.scheduled_for
+  from runs r where r.tenant = :tenant and r.id = :id
+
 -- name: known_key
 select run, input_hash from run_keys
  where tenant = :tenant and job = :job and key = :key
