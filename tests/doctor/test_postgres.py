@@ -115,6 +115,60 @@ def test_a_url_that_gives_durability_away(database: str) -> None:
     assert found.text.startswith("synchronous_commit is off by the URL: ")
 
 
+# -- settings ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "severity", "text"),
+    [
+        (
+            "default_transaction_read_only = on",
+            Severity.ERROR,
+            "default_transaction_read_only is on",
+        ),
+        ("default_transaction_isolation = serializable", Severity.NOTE, "are serializable by def"),
+        ("statement_timeout = '900ms'", Severity.WARNING, "ends statements after 900 ms"),
+        ("lock_timeout = '1s'", Severity.WARNING, "ends waits for locks after 1 s"),
+        ("idle_session_timeout = '1min'", Severity.NOTE, "idle_session_timeout ends idle sessions"),
+        ("windlass.fake_now = '2030-01-01Z'", Severity.ERROR, "is set for database"),
+        ("datestyle = 'SQL, DMY'", Severity.OK, "No setting"),
+    ],
+)
+def test_settings_that_stand_in_the_way(
+    database: str, setting: str, severity: Severity, text: str
+) -> None:
+    execute(database, f"alter database {database_of(database)} set {setting}")
+
+    found = only(checkup(database), "settings")
+
+    assert (found.severity, text in found.text) == (severity, True), found.text
+
+
+def test_a_clock_that_somebody_has_stopped(database: str, role: str) -> None:
+    execute(database, "alter role clerk set windlass.fake_now = '2030-01-01Z'")
+    url = f"{database}?options=-c%20windlass.fake_now%3D2030-01-01Z"
+
+    theirs = only(checkup(database), "settings")
+
+    assert theirs.severity is Severity.ERROR
+    assert theirs.text.startswith("windlass.fake_now is set for role clerk: ")
+    assert theirs.advice.startswith("Reset it: alter role clerk reset windlass.fake_now.")
+    execute(database, "alter role clerk reset windlass.fake_now")
+    ours = of(checkup(url), "settings")
+    assert [f.text.partition(":")[0] for f in ours] == [
+        "windlass.fake_now is 2030-01-01Z in this session"
+    ]
+
+
+def test_another_role_that_may_not_write(database: str, role: str) -> None:
+    execute(database, "alter role clerk set default_transaction_read_only = on")
+
+    found = only(checkup(database), "settings")
+
+    assert found.severity is Severity.WARNING
+    assert "is on for role clerk" in found.text
+
+
 # -- transactions ------------------------------------------------------------------------------
 
 

@@ -238,7 +238,8 @@ def test_a_caller_needs_no_right_but_to_enqueue(app: Windlass, pg_database: str)
     with psycopg.connect(pg_database) as connection:
         connection.execute(sql.SQL("create role {}").format(sql.Identifier(role)))
         for grant in ("usage on schema windlass", "execute on function windlass.enqueue",
-                      "execute on function windlass.get_runs"):  # fmt: skip
+                      "execute on function windlass.get_runs",
+                      "execute on function windlass.json_text"):  # fmt: skip
             connection.execute(
                 sql.SQL("grant {} to {}").format(sql.SQL(grant), sql.Identifier(role))
             )

@@ -9,6 +9,7 @@ packets must not hold a worker longer than its lease. Large calls have longer, s
 
 import asyncio
 import os
+import select
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -22,7 +23,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.waiting import wait_async
 
-from windlass.errors import BadOption
+from windlass.errors import BadOption, StoreError
 from windlass.store.postgres.sqlstates import SQLSTATES
 from windlass.store.postgres.waits import time_for, while_it_moves
 from windlass.store.queries import load_queries
@@ -36,7 +37,7 @@ _HALF_OPEN = 1.0  # seconds for a connection to open that nobody waits for any m
 _OWN_PARAMETERS = ("prepare", "listen_url")
 _PREPARE = {"on": True, "off": False, "auto": None}
 _OFTEN = 5  # statements that a caller repeats are prepared after so many times
-_ASK_PROCESS = load_queries("postgres")["server_process"]
+_SQL = load_queries("postgres")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +88,16 @@ def _watchful(conninfo: str, stall: float) -> str:
         given = conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError:
         raise _unreadable() from None
-    settings = {
+    settings: dict[str, str | int] = {
+        # Not the session's choice: what the driver could not write would be no error of ours.
+        "client_encoding": "UTF8",
         "connect_timeout": max(2, int(stall)),
         "keepalives_idle": 5,
         "keepalives_interval": 2,
         "keepalives_count": 3,
         "tcp_user_timeout": int(stall * 1000),
     }
+    given.pop("client_encoding", None)
     return make_conninfo(conninfo, **{k: v for k, v in settings.items() if k not in given})
 
 
@@ -124,12 +128,14 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
     """A connection whose calls give up after ``stall`` seconds in which nothing moved.
 
     ``prepares``: whether a statement that was prepared will be there the next time. ``extra``: the
-    seconds that the call of the moment may take longer, for its size.
+    seconds that the current call may take longer, for its size. ``begins``: whether a call has
+    to say how its transaction is isolated, since the default is not what the functions need.
     """
 
     stall: float | None = None
     extra: float = 0.0
     prepares = False
+    begins = False
     process: int | None = None  # the one that opened it
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
@@ -147,6 +153,7 @@ class PatientAsyncConnection(psycopg.AsyncConnection[tuple[object, ...]]):
     stall: float | None = None
     extra: float = 0.0
     prepares = False
+    begins = False
     process: int | None = None
 
     async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
@@ -219,8 +226,9 @@ class SyncPool:
                 self._inherited, self._idle = self._idle, []
             while self._idle:
                 conn = self._idle.pop()
-                if not conn.closed:
+                if _is_silent(conn):
                     return conn
+                discard(conn)
         return None
 
     def _open(self) -> PatientConnection:
@@ -228,9 +236,8 @@ class SyncPool:
             self._target.conninfo, autocommit=True, prepare_threshold=None
         )
         conn.stall, conn.process = self._target.stall, os.getpid()
-        prepare = self._target.prepare
         try:
-            _equip(conn, not is_pooled(conn) if prepare is None else prepare)
+            _equip(conn, self._target, conn.execute(_SQL["new_session"]).fetchone())
         except BaseException:
             discard(conn)
             raise
@@ -292,15 +299,12 @@ class AsyncPool:
             )
         )
         conn.stall, conn.process = self._target.stall, os.getpid()
-        prepare = self._target.prepare
         try:
-            if prepare is None:
-                (answered,) = (await (await conn.execute(_ASK_PROCESS)).fetchone()) or (None,)
-                prepare = answered == conn.info.backend_pid
+            cursor = await conn.execute(_SQL["new_session"])
+            _equip(conn, self._target, await cursor.fetchone())
         except BaseException:  # whoever waited for it may have been canceled
             discard(conn)
             raise
-        _equip(conn, prepare)
         return conn
 
 
@@ -315,8 +319,9 @@ class _Shelf:
         """One that is idle and open; from any thread."""
         while self.idle:
             conn = self.idle.pop()
-            if not conn.closed:
+            if _is_silent(conn):
                 return conn
+            discard(conn)
         return None
 
     def empty(self) -> None:
@@ -325,14 +330,26 @@ class _Shelf:
             discard(conn)
 
 
-def _equip(conn: PatientConnection | PatientAsyncConnection, prepares: bool) -> None:
-    conn.prepares = prepares
-    conn.prepare_threshold = _OFTEN if prepares else None
+def _equip(
+    conn: PatientConnection | PatientAsyncConnection,
+    target: Target,
+    session: tuple[object, ...] | None,
+) -> None:
+    """Make a new connection ready for calls, by what its session says of itself."""
+    if conn.info.encoding != "utf-8":
+        raise StoreError(
+            f"PostgreSQL speaks {conn.info.encoding} here although UTF8 was asked for: let the "
+            "pooler pass client_encoding on, or reset it for the role and the database."
+        )
+    pid, isolation = session or (None, None)
+    conn.prepares = pid == conn.info.backend_pid if target.prepare is None else target.prepare
+    conn.prepare_threshold = _OFTEN if conn.prepares else None
+    conn.begins = isolation != "read committed"
 
 
 def answered_by(conn: PatientConnection) -> int:
     """The process of the server that answers at this moment."""
-    (pid,) = conn.execute(_ASK_PROCESS).fetchone() or (0,)
+    (pid,) = conn.execute(_SQL["server_process"]).fetchone() or (0,)
     return int(str(pid))
 
 
@@ -357,6 +374,21 @@ def _is_unharmed(conn: PatientConnection | PatientAsyncConnection, error: BaseEx
     if not answer or conn.closed or not is_own(conn):
         return False
     return conn.info.transaction_status is TransactionStatus.IDLE
+
+
+def _is_silent(conn: PatientConnection | PatientAsyncConnection) -> bool:
+    """Whether an idle connection is open and the server has said nothing since its last answer.
+
+    Unasked it says one thing only: farewell (idle_session_timeout, a restart). A call that is sent
+    all the same may see a broken connection instead, and does not know whether it was carried out.
+    """
+    if conn.closed:
+        return False
+    if not hasattr(select, "poll"):  # Windows
+        return not select.select([conn.pgconn.socket], [], [], 0)[0]
+    look = select.poll()
+    look.register(conn.pgconn.socket, select.POLLIN)
+    return not look.poll(0)
 
 
 async def whole(connect: Coroutine[Any, Any, C]) -> C:

@@ -10,6 +10,7 @@ from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, CycleReply, Finish, Held, Mark, Options, Want
 from windlass.store.mending import readable
 from windlass.store.postgres.ids import is_id
+from windlass.store.postgres.instants import instant
 from windlass.store.postgres.literals import json_array, plain_array, text_array
 
 _encode = msgspec.json.Encoder().encode
@@ -34,12 +35,19 @@ def pack_cycle(
 def _pack_successes(done: Sequence[Finish]) -> tuple[object, ...]:
     if not done:
         return (None, None, None, None)
+    # Those without a result come last: the array of results is shorter then, and has no nulls.
+    done = sorted(done, key=_has_no_result)
+    results = [f.result for f in done if f.result is not None]
     return (
         text_array([f.tenant for f in done]),
         plain_array([f.id for f in done]),
         plain_array([f.token for f in done]),
-        json_array([f.result for f in done]),
+        json_array(results) if results else None,
     )
+
+
+def _has_no_result(finish: Finish) -> bool:
+    return finish.result is None
 
 
 def _pack_want(want: Want | None) -> tuple[object, ...]:
@@ -81,7 +89,7 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
         elif kind == "refused":
             refused = True
         else:
-            now = row[14]
+            now = instant(row[14])
     assert now is not None, "windlass.cycle always tells the time"
     return CycleReply(
         now=now,
@@ -94,14 +102,17 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
 
 
 def _mark(row: tuple[Any, ...]) -> Mark:
-    return Mark(row[12], row[13], row[2])
+    at, flaw = readable("ready_at", instant, row[13])
+    if at is None or flaw:  # out of Python's time; a mark is a hint, and one past it will do
+        return Mark(row[12], "-infinity" if row[13].startswith("-") else "infinity", row[2])
+    return Mark(row[12], at.isoformat(), row[2])
 
 
 def _claimed(row: tuple[Any, ...]) -> Claimed:
     options = slot = flaw = None
     if row[10] is not None or row[16] is not None:  # most runs have neither
         options, flaw = readable("options", _decode_options, row[10])
-        slot, bad_slot = readable("slot", datetime.fromisoformat, row[16])
+        slot, bad_slot = readable("slot", instant, row[16])
         flaw = flaw or bad_slot
     return Claimed(
         tenant=row[1],

@@ -9,6 +9,7 @@ import msgspec
 from windlass.domain.run import Enqueued, NewRun
 from windlass.domain.states import Status
 from windlass.errors import UsageError
+from windlass.store.postgres.instants import instant
 from windlass.store.postgres.literals import json_array, plain_array, text_array
 
 # A value of PostgreSQL's has less than a gibibyte, and packing an input may double its size.
@@ -53,21 +54,29 @@ def pack_one(run: NewRun) -> tuple[object, ...]:
 
 
 def unpack_one(rows: Sequence[tuple[Any, ...]]) -> Sequence[Enqueued]:
-    """The row of ``windlass.enqueue``."""
-    run, created, status, created_at, scheduled_for = rows[0]
+    """The row of ``windlass.enqueue``, all of it text."""
+    run, created, status, created_at, scheduled_for = rows[0][:5]
     return [
         Enqueued(
             id=run,
-            created=created,
+            created=created == "true",
             status=Status(status),
-            created_at=created_at,
-            scheduled_for=scheduled_for,
+            created_at=instant(created_at),
+            scheduled_for=instant(scheduled_for),
         )
     ]
 
 
-def is_plain(run: NewRun) -> bool:
-    """Whether a run has nothing but the arrays of ``windlass.enqueue_plain``."""
+def are_plain(runs: Sequence[NewRun]) -> bool:
+    """Whether runs have nothing but the arrays of ``windlass.enqueue_plain``, and no gaps in them.
+
+    A null in the text of an array is the word NULL where array_nulls is off.
+    """
+    versions = {run.job_version is None for run in runs}
+    return len(versions) == 1 and all(map(_is_plain, runs))
+
+
+def _is_plain(run: NewRun) -> bool:
     return (
         run.key is None
         and run.delay is None
@@ -87,7 +96,7 @@ def pack_plain(runs: Sequence[NewRun]) -> tuple[object, ...]:
         text_array([run.tenant for run in runs]),
         plain_array([run.id for run in runs]),
         text_array([run.job for run in runs]),
-        text_array([run.job_version for run in runs]),
+        text_array([v for v in (run.job_version for run in runs) if v is not None]),
         text_array([run.queue for run in runs]),
         plain_array([run.priority for run in runs]),
         json_array([run.input for run in runs]),

@@ -2,7 +2,7 @@
 
 - A private SQLSTATE is an answer: it becomes the error it stands for.
 - A deadlock, a serialisation failure or a timeout of the server's (statement_timeout,
-  lock_timeout) undid the whole call: it is repeated, always.
+  lock_timeout, idle_session_timeout, …) undid the whole call: it is repeated, always.
 - A lost connection leaves the outcome unknown: the call is repeated only if it is repeatable.
   A server that has become a standby takes no writes: another may have its name by now.
 - A value that the server cannot hold is the caller's trouble (StoreRefused).
@@ -32,6 +32,9 @@ _UNDONE = (
     pg.DeadlockDetected,
     pg.QueryCanceled,
     pg.LockNotAvailable,
+    pg.TransactionTimeout,
+    pg.IdleInTransactionSessionTimeout,
+    pg.IdleSessionTimeout,  # the session had ended before the call came
 )
 _FULL = (pg.DiskFull, pg.OutOfMemory)
 # The schema, a function or a table is not there: an older schema, or none at all.

@@ -14,7 +14,7 @@ the transaction did.
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
@@ -23,7 +23,7 @@ from windlass.errors import SchemaMismatch, WindlassError
 from windlass.sources import Clock
 from windlass.store.mending import read_row
 from windlass.store.postgres.callers import Caller, Row, Texts, awaited, blocking
-from windlass.store.postgres.enqueue import pack_batch, pack_one, unpack_batch
+from windlass.store.postgres.enqueue import pack_batch, pack_one, unpack_batch, unpack_one
 from windlass.store.postgres.ids import check_new
 from windlass.store.postgres.literals import plain_array
 from windlass.store.postgres.sqlstates import SQLSTATES
@@ -93,17 +93,7 @@ class Joining:
         return self._sql["join_enqueue_many"], [*map(_text, pack_batch(runs)), told]
 
     def _read(self, runs: Sequence[NewRun], rows: Sequence[Row]) -> Sequence[Enqueued]:
-        if len(runs) == 1:
-            found = msgspec.json.decode(rows[0][0], type=Enqueued)
-            # JSON writes a time in the zone of the caller's session.
-            return [
-                msgspec.structs.replace(
-                    found,
-                    created_at=found.created_at.astimezone(UTC),
-                    scheduled_for=found.scheduled_for.astimezone(UTC),
-                )
-            ]
-        return unpack_batch(runs, rows[0][0])
+        return unpack_one(rows) if len(runs) == 1 else unpack_batch(runs, rows[0][0])
 
     def _get_known(
         self, runs: Sequence[NewRun], answers: Sequence[Enqueued]

@@ -26,11 +26,12 @@ from windlass.domain.run import (
     Want,
     WorkerInfo,
 )
+from windlass.errors import StoreError
 from windlass.store.interface import Call
-from windlass.store.mending import read_row
+from windlass.store.mending import UNREADABLE, read_row
 from windlass.store.postgres.cycle import pack_cycle, unpack_cycle
 from windlass.store.postgres.enqueue import (
-    is_plain,
+    are_plain,
     pack_batch,
     pack_one,
     pack_plain,
@@ -38,6 +39,7 @@ from windlass.store.postgres.enqueue import (
     unpack_one,
 )
 from windlass.store.postgres.ids import check_new, id_or_nobody, only_ids
+from windlass.store.postgres.instants import instant
 from windlass.store.postgres.literals import plain_array, text_array
 from windlass.store.queries import load_queries
 
@@ -70,6 +72,15 @@ class Statement(Call[T]):
         self.sql = sql
         self.parameters = parameters
         self.read = read
+
+    def answer(self, rows: Sequence[Row]) -> T:
+        """Read the rows. Raises StoreError where they make no sense: by then it has been done."""
+        try:
+            return self.read(rows)
+        except UNREADABLE as problem:
+            raise StoreError(
+                f"PostgreSQL has carried out {self.name}, but its answer cannot be read: {problem}"
+            ) from problem
 
     @property
     def weight(self) -> int:
@@ -232,7 +243,7 @@ class PostgresOperations(PostgresControl):
         check_new(runs)
         if len(runs) == 1:
             return self._call("enqueue", pack_one(runs[0]), unpack_one)
-        if all(map(is_plain, runs)):
+        if are_plain(runs):
             return self._call(
                 "enqueue_plain", pack_plain(runs), lambda rows: unpack_batch(runs, rows[0][0])
             )
@@ -252,7 +263,7 @@ class PostgresOperations(PostgresControl):
             text_array(worker.jobs),
             worker.seats,
         )
-        return self._call("register", parameters, _value)
+        return self._call("register", parameters, lambda rows: instant(rows[0][0]))
 
     def cycle(
         self, worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None

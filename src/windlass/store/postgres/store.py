@@ -243,24 +243,34 @@ class PostgresStore:
 
     def _execute(self, conn: PatientConnection, call: Statement[T]) -> T:
         prepare = conn.prepares and call.keeps_its_plan
-        if self._fake is None:
+        if self._fake is None and not conn.begins:
             with longer(conn, call.weight):
                 cursor = conn.execute(call.sql, call.parameters, prepare=prepare)
-            return call.read(cursor.fetchall())
+            return call.answer(cursor.fetchall())
         with conn.transaction():
-            conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
-            return call.read(conn.execute(call.sql, call.parameters).fetchall())
+            if conn.begins:
+                conn.execute(self._sql["read_committed"])
+            if self._fake is not None:
+                conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
+            with longer(conn, call.weight):
+                rows = conn.execute(call.sql, call.parameters).fetchall()
+        return call.answer(rows)
 
     async def _aexecute(self, conn: PatientAsyncConnection, call: Statement[T]) -> T:
         prepare = conn.prepares and call.keeps_its_plan
-        if self._fake is None:
+        if self._fake is None and not conn.begins:
             with longer(conn, call.weight):
                 cursor = await conn.execute(call.sql, call.parameters, prepare=prepare)
-            return call.read(await cursor.fetchall())
+            return call.answer(await cursor.fetchall())
         async with conn.transaction():
-            await conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
-            cursor = await conn.execute(call.sql, call.parameters)
-            return call.read(await cursor.fetchall())
+            if conn.begins:
+                await conn.execute(self._sql["read_committed"])
+            if self._fake is not None:
+                await conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
+            with longer(conn, call.weight):
+                cursor = await conn.execute(call.sql, call.parameters)
+                rows = await cursor.fetchall()
+        return call.answer(rows)
 
     def _check(self, conn: PatientConnection, *, again: bool) -> None:
         """Once per store, and where something is missing: is this the schema that we know?

@@ -11,6 +11,7 @@ from windlass.store.postgres.checks import (
     room,
     server,
     sessions,
+    settings,
     vacuum,
 )
 from windlass.store.postgres.checks.asking import Asking
@@ -23,6 +24,7 @@ def checks(target: Target, pool: SyncPool, sources: Sources) -> Sequence[Check]:
     return [
         *server.checks(ask),
         *durability.checks(ask),
+        *settings.checks(ask),
         *clock.checks(ask, sources.clock),
         *pooling.checks(target),
         *sessions.checks(ask),

@@ -11,6 +11,7 @@ from windlass.domain.checkup import Finding, Limits, fine, note, warning
 from windlass.sources import Clock
 from windlass.store.checks import Check, Needs
 from windlass.store.postgres.checks.asking import Asking
+from windlass.store.postgres.instants import instant
 
 _MUCH = 60.0
 
@@ -23,7 +24,7 @@ def checks(ask: Asking, clock: Clock) -> Iterator[Check]:
 def _look(ask: Asking, clock: Clock, limits: Limits) -> Iterator[Finding]:
     before = clock.now()
     (there,) = ask.row("server_clock")
-    yield judge(before, there, clock.now(), limits)
+    yield judge(before, instant(there), clock.now(), limits)
 
 
 def judge(before: datetime, there: datetime, after: datetime, limits: Limits) -> Finding:

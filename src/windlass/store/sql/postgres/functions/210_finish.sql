@@ -11,6 +11,7 @@
 create or replace function windlass.finish(p_finishes json)
 returns table (tenant text, id uuid, token bigint)
 language plpgsql volatile security definer
+set extra_float_digits = 1
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
 set enable_seqscan = off

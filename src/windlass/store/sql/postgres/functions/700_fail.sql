@@ -7,6 +7,7 @@ create or replace function windlass.fail(
   p_tenant text, p_id uuid, p_token bigint, p_error json, p_fatal boolean default false
 ) returns boolean
 language plpgsql volatile security definer
+set extra_float_digits = 1
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
 set enable_seqscan = off

@@ -29,6 +29,7 @@ $$;
 create or replace function windlass.put_schedules(p_items json)
 returns table (n bigint, what text, schedule json)
 language plpgsql volatile security definer
+set timezone = 'UTC'
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
 set enable_seqscan = off

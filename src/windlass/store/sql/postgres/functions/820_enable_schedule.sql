@@ -6,6 +6,7 @@ create or replace function windlass.enable_schedule(
   p_next_slot timestamptz default null, p_version bigint default null
 ) returns json
 language plpgsql volatile security definer
+set timezone = 'UTC'
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare

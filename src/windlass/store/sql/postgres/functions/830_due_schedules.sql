@@ -4,6 +4,7 @@
 -- fires is judged by windlass.fire_schedules.
 create or replace function windlass.due_schedules(p_limit integer default 100) returns json
 language plpgsql stable security definer
+set timezone = 'UTC'
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
 set enable_seqscan = off

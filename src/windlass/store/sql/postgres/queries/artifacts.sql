@@ -1,11 +1,11 @@
 -- Artifacts: metadata of bytes that are kept elsewhere.
 
 -- name: put_artifact
-select row_to_json(a)::text
+select windlass.json_text(a)
   from windlass.put_artifact(%s, %s::uuid, %s, %s, %s::bigint, %s, %s, %s::uuid) a
 
 -- name: get_artifact
-select row_to_json(a)::text from windlass.artifacts a where a.tenant = %s and a.id = %s::uuid
+select windlass.json_text(a) from windlass.artifacts a where a.tenant = %s and a.id = %s::uuid
 
 -- name: delete_artifact
 select windlass.delete_artifact(%s, %s::uuid)

@@ -24,8 +24,28 @@ select coalesce(d.datname, ''), coalesce(r.rolname, ''), c.setting
                                        where x.name = 'synchronous_commit'
                                          and x.source = 'database'))
 
+-- name: session_settings
+-- Null where the server does not know a setting, or it is not set.
+select n.name, current_setting(n.name, true)
+  from unnest(array['default_transaction_read_only', 'default_transaction_isolation',
+                    'windlass.fake_now']) as n(name)
+ union all
+select s.name, s.setting from pg_settings s
+ where s.name in ('statement_timeout', 'lock_timeout', 'transaction_timeout',
+                  'idle_session_timeout')
+
+-- name: stored_settings
+-- What is set for roles and for this database, in sessions that are not ours too.
+select coalesce(d.datname, '')::text, coalesce(r.rolname, '')::text, c.setting
+  from pg_db_role_setting s
+ cross join unnest(s.setconfig) as c(setting)
+  left join pg_database d on d.oid = s.setdatabase
+  left join pg_roles r on r.oid = s.setrole
+ where s.setdatabase = 0 or d.datname = current_database()
+ order by 1, 2, 3
+
 -- name: server_clock
-select clock_timestamp()
+select extract(epoch from clock_timestamp())::text
 
 -- name: server_process
 select pg_backend_pid()

@@ -1,7 +1,7 @@
 -- What operators ask: who works, what waits, what should have ended.
 
 -- name: inspect_workers
-select row_to_json(s)::text
+select windlass.json_text(s)
   from (select w.*, n.now as seen_at, h.busy, coalesce(r.running, '[]') as running
           from windlass.workers w
          cross join (select windlass.now() as now) n
@@ -16,7 +16,7 @@ select row_to_json(s)::text
 
 -- name: inspect_demand
 -- The head of each queue, in claim order, so that a long one costs no more than a short one.
-select row_to_json(d)::text
+select windlass.json_text(d)
   from (select q.queue, h.job, count(*) as waiting, min(h.ready_at) as oldest_at,
                min(n.now) as seen_at
           from (select windlass.now() as now) n
@@ -29,7 +29,7 @@ select row_to_json(d)::text
 
 -- name: overdue
 -- All leases are read: there are no more of them than seats.
-select row_to_json(o)::text
+select windlass.json_text(o)
   from (select l.tenant, l.id, l.job, l.worker, l.started_at, t.timeout, w.alive_until,
                n.now as seen_at
           from (select windlass.now() as now) n

@@ -2,7 +2,9 @@
 -- no driver's own idea of a type comes in between, and the hint to workers rides along.
 
 -- name: join_enqueue
-select row_to_json(e)::text,
+-- Instants as numbers, which no setting of the caller's session changes.
+select e.id::text, e.created::text, e.status, extract(epoch from e.created_at)::text,
+       extract(epoch from e.scheduled_for)::text,
        case when e.created and %s::text::boolean then pg_notify('windlass', '')::text end
   from windlass.enqueue(%s::text, %s::text::json, %s::text::uuid, %s::text, %s::text,
                         %s::text::integer, %s::text::double precision, %s::text::timestamptz,
@@ -15,4 +17,4 @@ select windlass.enqueue_many(%s::text::json, %s::text::boolean)::text,
        case when %s::text::boolean then pg_notify('windlass', '')::text end
 
 -- name: join_get_runs
-select row_to_json(v)::text from windlass.get_runs(%s::text, %s::text::uuid[]) v
+select windlass.json_text(v) from windlass.get_runs(%s::text, %s::text::uuid[]) v

@@ -1,11 +1,14 @@
 -- What the Python store says to the functions. Arrays travel as literals, which are cheap to
 -- write and to read; everything else as text or JSON.
+--
+-- No setting of the session may change what is read: instants come back as seconds since 1970, or in
+-- a document that windlass.json_text has written; nothing else that the driver would convert.
 
 -- name: sync_jobs
 select windlass.sync_jobs(%s::json, %s)
 
 -- name: list_jobs
-select row_to_json(j)::text
+select windlass.json_text(j)
   from (select j.tenant, j.name, j.queue, j.priority, j.max_attempts, j.timeout, j.retry,
                j.parameters, j.default_input, j.version
           from windlass.jobs j
@@ -13,7 +16,8 @@ select row_to_json(j)::text
          order by j.name) j
 
 -- name: enqueue
-select id::text, created, status, created_at, scheduled_for
+select id::text, created::text, status, extract(epoch from created_at)::text,
+       extract(epoch from scheduled_for)::text
   from windlass.enqueue(%s, %s::json, %s::uuid, %s, %s, %s::integer, %s::double precision,
                         %s::timestamptz, %s, %s::double precision, %s::text[],
                         %s::double precision, %s::timestamptz, %s::json, %s, %s)
@@ -26,13 +30,13 @@ select windlass.enqueue_plain(%s::text[], %s::uuid[], %s::text[], %s::text[], %s
 select windlass.enqueue_many(%s::json, %s)::text
 
 -- name: register
-select windlass.register(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s)
+select extract(epoch from windlass.register(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s))::text
 
 -- name: cycle
--- The slot as JSON has it: the driver would refuse all rows for one that it cannot read.
 select kind, tenant, id::text, job, queue, token, attempt, failures, crash_count,
-       input::text, options::text, trace, rank, ready_at::text, started_at, schedule::text,
-       to_json(slot) #>> '{}'
+       input::text, options::text, trace, rank, extract(epoch from ready_at)::text,
+       case when kind = 'now' then extract(epoch from started_at)::text end, schedule::text,
+       extract(epoch from slot)::text
   from windlass.cycle(%s, %s, %s::text[], %s::uuid[], %s::bigint[], %s::json[], %s::json,
                       %s, %s::text[], %s::text[], %s::json, %s::integer, %s::text[], %s::uuid[],
                       %s::bigint)
@@ -44,7 +48,7 @@ select json_strip_nulls(windlass.renew(%s, %s, %s::text[], %s::uuid[], %s::bigin
 select windlass.retire(%s)
 
 -- name: list_workers
-select row_to_json(w)::text from windlass.workers w order by w.started_at, w.id
+select windlass.json_text(w) from windlass.workers w order by w.started_at, w.id
 
 -- name: sweep
 select json_strip_nulls(windlass.sweep(%s, %s, %s, %s, %s, %s, %s))::text
@@ -53,13 +57,13 @@ select json_strip_nulls(windlass.sweep(%s, %s, %s, %s, %s, %s, %s))::text
 select tenant, id::text from windlass.unpublished(%s, %s)
 
 -- name: cancel
-select row_to_json(v)::text from windlass.cancel(%s, %s::uuid, %s) v
+select windlass.json_text(v) from windlass.cancel(%s, %s::uuid, %s) v
 
 -- name: retry
-select row_to_json(v)::text from windlass.retry(%s, %s::uuid, %s::integer) v
+select windlass.json_text(v) from windlass.retry(%s, %s::uuid, %s::integer) v
 
 -- name: reschedule
-select row_to_json(v)::text
+select windlass.json_text(v)
   from windlass.reschedule(%s, %s::uuid, %s::timestamptz, %s::double precision) v
 
 -- name: discard
@@ -69,29 +73,38 @@ select windlass.discard(%s, %s::uuid[])
 select windlass.progress(%s, %s::uuid, %s, %s::double precision, %s)
 
 -- name: get_runs
-select row_to_json(v)::text from windlass.get_runs(%s, %s::uuid[]) v
+select windlass.json_text(v) from windlass.get_runs(%s, %s::uuid[]) v
 
 -- name: has_ended
 select r.status is not null from windlass.runs r where r.tenant = %s and r.id = %s::uuid
 
 -- name: list_runs
-select row_to_json(v)::text
+select windlass.json_text(v)
   from windlass.list_runs(%s, %s, %s, %s, %s, %s, %s, %s::timestamptz, %s::timestamptz,
                           %s::uuid, %s) v
 
 -- name: list_events
-select row_to_json(e)::text
+select windlass.json_text(e)
   from (select e.seq, e.type, e.at, e.attempt, e.data
           from windlass.events e
          where e.tenant = %s and e.subject = %s::uuid and e.seq > %s
          order by e.seq limit %s) e
 
 -- name: backlog
-select row_to_json(b)::text from windlass.backlog(%s::text[], %s::text[]) b
+select windlass.json_text(b) from windlass.backlog(%s::text[], %s::text[]) b
 
 -- name: notify
 -- A hint need not be durable: its commit waits for no disk and no standby.
 select pg_notify('windlass', ''), set_config('synchronous_commit', 'off', true)
+
+-- name: new_session
+-- Who answers, and how its transactions are isolated unless they say otherwise.
+select pg_backend_pid(), current_setting('default_transaction_isolation')
+
+-- name: read_committed
+-- The functions lock in one statement and read in the next, which must see what was committed while
+-- the first one waited.
+set transaction isolation level read committed
 
 -- name: listen
 listen windlass

@@ -5,13 +5,13 @@
 select what, schedule::text from windlass.put_schedules(%s::json) order by n
 
 -- name: get_schedule
-select row_to_json(s)::text from windlass.schedules s where s.tenant = %s and s.id = %s::uuid
+select windlass.json_text(s) from windlass.schedules s where s.tenant = %s and s.id = %s::uuid
 
 -- name: get_schedule_by_key
-select row_to_json(s)::text from windlass.schedules s where s.tenant = %s and s.key = %s
+select windlass.json_text(s) from windlass.schedules s where s.tenant = %s and s.key = %s
 
 -- name: list_schedules
-select row_to_json(s)::text
+select windlass.json_text(s)
   from windlass.schedules s
  where s.tenant = %s and (%s::text is null or s.job = %s)
    and (%s::boolean is null or s.enabled = %s) and (%s::text is null or s.origin = %s)
@@ -31,7 +31,8 @@ select windlass.forget_slots(%s)
 select windlass.due_schedules(%s)::text
 
 -- name: coming_schedules
-select json_build_object('now', windlass.now(), 'rows', coalesce(json_agg(c), '[]'))::text
+select json_build_object('now', windlass.now(),
+                         'rows', coalesce(json_agg(windlass.json_text(c)::json), '[]'))::text
   from (select * from windlass.schedules s
          where s.enabled and s.next_slot is not null and (s.tenant, s.id) > (%s, %s::uuid)
          order by s.tenant, s.id limit %s) c
@@ -43,7 +44,7 @@ select windlass.fire_schedules(%s::json, %s)::text
 select windlass.release_waiting(%s)::text
 
 -- name: list_slots
-select row_to_json(k)::text
+select windlass.json_text(k)
   from (select k.slot, k.outcome, k.at, k.run from windlass.schedule_slots k
          where k.tenant = %s
            and k.schedule = (select s.id from windlass.schedules s

@@ -56,7 +56,7 @@ select distinct p.proname::text, a.grantee, a.is_grantable
 -- What would grant the functions of a name to a role that has lost them, or never had this form.
 select format('grant execute on function %%s to %%I%%s', p.oid::regprocedure,
               pg_get_userbyid(g.role), case when g.grantable then ' with grant option' end)
-  from (select %s as name, %s::oid as role, %s as grantable) g
+  from (select %s::text as name, %s::oid as role, %s::boolean as grantable) g
   join pg_proc p on p.proname = g.name and p.pronamespace = 'windlass'::regnamespace
  where not exists (select 1 from aclexplode(p.proacl) a
                     where a.grantee = g.role and a.is_grantable >= g.grantable)
