@@ -4,6 +4,7 @@ Only programs call this (`windlass`, and the child processes of a worker): impor
 nothing, and a program that embeds Windlass keeps its signals and streams as they are.
 """
 
+import io
 import os
 import signal
 import sys
@@ -27,6 +28,12 @@ def take_signals() -> None:
     _mask("SIG_UNBLOCK")
 
 
+def disregard_signals() -> None:
+    """Do nothing at a request to stop. It is not ignored: what is started would inherit that."""
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: None)
+
+
 def open_streams() -> None:
     """Open /dev/null for each standard stream that was closed when this process was started.
 
@@ -44,6 +51,13 @@ def open_streams() -> None:
             stream = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - for good
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
+
+
+def escape_output() -> None:
+    """Escape what a stream has no sign for: nothing must fail after it has done its work."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _mask(how: str) -> None:

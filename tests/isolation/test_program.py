@@ -127,13 +127,14 @@ def work() -> None:
 """)
     ours, theirs = socket.socketpair()
     with theirs:
-        process = _spawn(theirs.fileno())
+        process = _spawn(theirs)
     claimed = Claimed(
         tenant="default", id="run", job="work", queue="default", token=1,
         attempt=1, failures=0, crash_count=0, input=msgspec.Raw(b"{}"),
     )  # fmt: skip
     order = Assignment(claimed=claimed, origin=origin_of(jobs.app, jobs.work.spec), worker="w")
-    setup = Setup(path=sys.path, url=jobs.app.settings.url, level=0, result_limit=1000)
+    path = [os.fsencode(place) for place in sys.path]
+    setup = Setup(path=path, url=jobs.app.settings.url, level=0, result_limit=1000)
     with ours:
         ours.sendall(frame(setup) + frame(order))
         await until(said)

@@ -5,7 +5,7 @@ database driver to be told how to spell an option. So nothing but click is impor
 the one-line help of each command stands in the table below.
 """
 
-import io
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import click
 
 from windlass.errors import WindlassError
-from windlass.process import STOPPABLE, take_signals
+from windlass.process import STOPPABLE, escape_output, take_signals
 
 READER_GONE = 141
 """The exit code when the reader of our output has gone: as if by SIGPIPE."""
@@ -104,7 +104,7 @@ class Commands(click.Group):
         **extra: Any,
     ) -> Any:
         """Run a command and exit; whatever was expected to go wrong is one sentence."""
-        _encode_anything()
+        escape_output()
         try:
             # What comes back is the code of ctx.exit(); the commands themselves return nothing.
             code = super().main(
@@ -122,7 +122,8 @@ class Commands(click.Group):
         except (click.ClickException, click.Abort, WindlassError) as error:
             from windlass.cli.failures import exit_code, tell
 
-            tell(error)
+            with contextlib.suppress(BrokenPipeError):  # the code says it as well
+                tell(error)
             sys.exit(exit_code(error))
         sys.exit(code or 0)
 
@@ -132,12 +133,6 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise _ReaderGone from None
-
-
-def _encode_anything() -> None:
-    """Show a sign that the terminal has not as a question mark, instead of failing."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
 
 
 class _ReaderGone(Exception):

@@ -52,10 +52,11 @@ def _read(texts: Sequence[str], pairs: Sequence[str]) -> dict[str, Any] | None:
 
 def _read_object(text: str) -> dict[str, Any]:
     """Read a JSON object; "-" is standard input."""
+    given: str | bytes = text
     if text == "-":
-        text = sys.stdin.read()
+        given = sys.stdin.buffer.read()  # JSON says itself how it is encoded, not the locale
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(given, parse_constant=_refuse)
     except ValueError as error:
         raise click.UsageError(f"The arguments are not JSON: {error}.") from None
     except RecursionError:

@@ -65,7 +65,8 @@ def sentence(error: Exception) -> str:
         text = error.format_message()
     else:
         text = f"{_stop(str(error))}{_advice(error)}"
-    return " ".join(text.split())
+    # A path in an ASCII locale has surrogates, which no stream can write.
+    return " ".join(text.split()).encode("utf-8", "backslashreplace").decode()
 
 
 def _stop(text: str) -> str:

@@ -13,7 +13,7 @@ class Place(msgspec.Struct, frozen=True):
 class FileText(msgspec.Struct, frozen=True):
     """One job file as it was read: its path, its place under the folder, its bytes."""
 
-    file: str
+    file: bytes  # as the system has it: it need not be text
     parts: tuple[str, ...]
     data: bytes
 
@@ -21,7 +21,7 @@ class FileText(msgspec.Struct, frozen=True):
 class Folder(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of job files at one moment; `digest` stands for all of it, files left out."""
 
-    folder: str
+    folder: bytes
     digest: str
     files: tuple[FileText, ...] = ()
 

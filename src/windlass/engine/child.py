@@ -72,7 +72,7 @@ class Child:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                child = cls(_spawn(theirs.fileno()))
+                child = cls(_spawn(theirs))
             except BaseException:
                 ours.close()
                 raise
@@ -222,14 +222,21 @@ class Child:
             self._result.exception()  # whoever gave it up does not ask
 
 
-def _spawn(fd: int) -> "subprocess.Popen[bytes]":
+def _spawn(theirs: socket.socket) -> "subprocess.Popen[bytes]":
     """Start the program; it takes a few milliseconds, since nothing of this process is copied."""
-    return subprocess.Popen(
-        [sys.executable, "-m", PROGRAM, str(fd)],
-        pass_fds=[fd],
-        stdin=subprocess.DEVNULL,
-        process_group=0,
-    )
+    import fcntl  # not on Windows, which has no child processes for handlers
+
+    # A host that was started without standard streams has sockets in their places.
+    fd = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, 3)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", PROGRAM, str(fd)],
+            pass_fds=[fd],
+            stdin=subprocess.DEVNULL,
+            process_group=0,
+        )
+    finally:
+        os.close(fd)
 
 
 def _await_end(process: "subprocess.Popen[bytes]") -> bool:

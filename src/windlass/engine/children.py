@@ -16,6 +16,7 @@ How an attempt in a child ends:
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -198,7 +199,7 @@ class Children:
     async def _start(self) -> Child:
         assert self._isolation is not None
         setup = Setup(
-            path=self._isolation.path(),
+            path=[os.fsencode(place) for place in self._isolation.path()],
             url=self._isolation.url,
             level=logging.getLogger().getEffectiveLevel(),
             result_limit=self._options.result_limit,

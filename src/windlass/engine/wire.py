@@ -24,7 +24,7 @@ HEADER = struct.Struct("!I")
 class Setup(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     """What every attempt needs: where modules are, which store, how much to log."""
 
-    path: list[str]
+    path: list[bytes]  # as the system has them: they need not be text
     url: str
     level: int
     result_limit: int

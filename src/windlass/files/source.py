@@ -71,8 +71,8 @@ class Reading:
     def text(self) -> Folder:
         """All of it, for another process."""
         good = [s for s in self.sources.values() if s.error is None]
-        files = tuple(FileText(str(s.file), s.parts, s.data) for s in good)
-        return Folder(folder=str(self.folder), digest=self.digest, files=files)
+        files = tuple(FileText(os.fsencode(s.file), s.parts, s.data) for s in good)
+        return Folder(folder=os.fsencode(self.folder), digest=self.digest, files=files)
 
     @property
     def digest(self) -> str:

@@ -8,6 +8,7 @@ the version that the worker has, whatever is on the disk by now.
 
 import hashlib
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -141,15 +142,20 @@ class Finder:
                     return define(version, source, version.load(source)).spec
                 except JobFileError as error:
                     raise UsageError(str(error)) from None
-        raise UsageError(f"There is no job {job!r} in {folder.folder}.")
+        raise UsageError(f"There is no job {job!r} in {os.fsdecode(folder.folder)}.")
 
 
 def _reading(folder: Folder) -> Reading:
     sources = [
-        Source(Path(item.file), item.parts, item.data, hashlib.sha256(item.data).hexdigest())
+        Source(
+            Path(os.fsdecode(item.file)),
+            item.parts,
+            item.data,
+            hashlib.sha256(item.data).hexdigest(),
+        )
         for item in folder.files
     ]
-    return Reading(Path(folder.folder), {source.file: source for source in sources})
+    return Reading(Path(os.fsdecode(folder.folder)), {source.file: source for source in sources})
 
 
 def _application(place: Place) -> "Windlass":

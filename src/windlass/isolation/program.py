@@ -36,14 +36,11 @@ if TYPE_CHECKING:
 
 def main(fd: int) -> None:
     """Run attempts until the worker closes the socket."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # Not ignored: programs that a handler starts would inherit that.
-        signal.signal(number, lambda *_: None)
     channel = Channel(fd)
     setup = channel.receive()
     if not isinstance(setup, Setup):
         return
-    sys.path[:] = setup.path
+    sys.path[:] = map(os.fsdecode, setup.path)
     root = logging.getLogger()
     root.addHandler(LogLines(channel))
     root.setLevel(setup.level)

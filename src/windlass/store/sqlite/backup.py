@@ -16,7 +16,7 @@ import apsw
 from windlass.errors import StoreError, StoreUnavailable, UsageError
 from windlass.store.sqlite import faults
 from windlass.store.sqlite.custody import Custody, await_whole_log, has_moved
-from windlass.store.sqlite.files import BESIDE, COMPANIONS
+from windlass.store.sqlite.files import BESIDE, COMPANIONS, name_of
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.transaction import queries
 
@@ -112,7 +112,7 @@ def _refuse_in_use(place: Path) -> None:
     with gate.using(place):
         try:
             # By SQLite: closing a descriptor of our own would drop this process's locks on it.
-            other = apsw.Connection(str(place), flags=apsw.SQLITE_OPEN_READWRITE)
+            other = apsw.Connection(name_of(place), flags=apsw.SQLITE_OPEN_READWRITE)
             try:
                 other.execute(queries()["begin_exclusive"])
                 other.execute(queries()["rollback"])
@@ -126,8 +126,8 @@ def _refuse_in_use(place: Path) -> None:
 
 def _copy(source: Path, place: Path, custody: Custody) -> None:
     """Copy one snapshot, and look whether it is sound."""
-    reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
-    writing = apsw.Connection(str(place))
+    reading = apsw.Connection(name_of(source), flags=apsw.SQLITE_OPEN_READONLY)
+    writing = apsw.Connection(name_of(place))
     try:
         reading.set_busy_timeout(_PATIENCE_MILLISECONDS)
         custody.recognise(reading)

@@ -34,6 +34,7 @@ from windlass.store.sqlite.custody import (
     gone,
     has_moved,
 )
+from windlass.store.sqlite.files import name_of
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.transaction import Row, StoreClock, Transaction, queries
 from windlass.store.transactions import Parameters, ended_by_itself, forked
@@ -288,7 +289,7 @@ class Connection:
         await_whole_log(self.path)
         flags = apsw.SQLITE_OPEN_READWRITE
         try:
-            connection = apsw.Connection(str(self.path), flags=flags, statementcachesize=256)
+            connection = apsw.Connection(name_of(self.path), flags=flags, statementcachesize=256)
         except apsw.Error as error:
             raise faults.translate(error, str(self.path)) from error
         try:

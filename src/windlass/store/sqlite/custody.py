@@ -36,7 +36,7 @@ import apsw
 
 from windlass.errors import StoreUnavailable
 from windlass.store.sqlite import faults
-from windlass.store.sqlite.files import COMPANIONS, prepare_file
+from windlass.store.sqlite.files import COMPANIONS, name_of, prepare_file
 from windlass.store.sqlite.transaction import queries
 
 LOG, INDEX, _ = COMPANIONS
@@ -209,7 +209,7 @@ def _clear(path: Path) -> None:
 
     A connection that has the file to itself needs no index, and removes the log when it closes.
     """
-    probe = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    probe = apsw.Connection(name_of(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         probe.pragma("locking_mode", "exclusive")
         probe.execute(queries()["begin_exclusive"])

@@ -25,8 +25,18 @@ def parse_path(place: str | Path) -> Path:
         text = unquote(text.removeprefix(_SCHEME), errors="surrogateescape")
     if text in ("", ":memory:"):
         raise BadOption("url", "the processes of Windlass share a file: name one")
+    # In the characters of this process's locale, which may be ASCII: what the URL says is UTF-8.
+    text = os.fsdecode(text.encode("utf-8", "surrogateescape"))
     # By its real path: whoever comes by a link must find the same log, bell and ballast.
     return Path(text).resolve()
+
+
+def name_of(path: Path) -> str:
+    """Return the name by which SQLite opens a file: always in UTF-8, whatever the locale is."""
+    try:
+        return os.fsencode(path).decode()
+    except UnicodeDecodeError:
+        raise StoreError(f"The name of {path} is not UTF-8: choose another file.") from None
 
 
 def prepare_file(path: Path) -> None:

@@ -17,6 +17,7 @@ import apsw
 from windlass.domain.checkup import Finding, Limits, error, fine, note
 from windlass.store.sqlite import faults
 from windlass.store.sqlite.custody import await_whole_log
+from windlass.store.sqlite.files import name_of
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.transaction import queries
 
@@ -75,7 +76,7 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
     with gate.using(path):
         await_whole_log(path)
         try:
-            connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+            connection = apsw.Connection(name_of(path), flags=apsw.SQLITE_OPEN_READONLY)
             try:
                 connection.set_busy_timeout(_BUSY_MILLISECONDS)
                 yield connection

@@ -15,6 +15,7 @@ from windlass.errors import SchemaMismatch
 from windlass.store.queries import Script, load_migrations
 from windlass.store.sqlite import faults
 from windlass.store.sqlite.custody import await_whole_log
+from windlass.store.sqlite.files import name_of
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.transaction import queries
 
@@ -42,7 +43,7 @@ def look_at_version(path: Path) -> tuple[int, int]:
     with gate.using(path):
         await_whole_log(path)
         try:
-            connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+            connection = apsw.Connection(name_of(path), flags=apsw.SQLITE_OPEN_READONLY)
             try:
                 connection.set_busy_timeout(_LOOK_MILLISECONDS)
                 return version_of(connection), needed
