@@ -1,10 +1,11 @@
 """Which application and which store a command works with, and what it says when there is none."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import fails, ok, write_jobs
+from tests.cli.kit import command, fails, ok, started, write_jobs
 from windlass import Windlass
 
 
@@ -204,6 +205,50 @@ def test_a_module_that_exits_is_told_as_any_other_failure(folder: Path) -> None:
     (folder / "leaving.py").write_text("raise SystemExit('bye')\n")
 
     assert "SystemExit: bye" in fails(2, "enqueue", "greet", "--app", "leaving")
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "GeneratorExit", "asyncio.CancelledError"])
+def test_a_module_that_raises_what_means_stop_is_told_as_any_other_failure(
+    folder: Path, error: str
+) -> None:
+    (folder / "stopping.py").write_text(f"import asyncio\nraise {error}('stop')\n")
+
+    told = fails(2, "enqueue", "greet", "--app", "stopping")
+    assert f"{error.rpartition('.')[2]}: stop ({folder}/stopping.py, line 2" in told
+
+
+@pytest.mark.parametrize(("name", "code"), [("enqueue", 130), ("worker", 0)])
+def test_ctrl_c_during_the_import_of_the_application_ends_the_command(
+    folder: Path, name: str, code: int
+) -> None:
+    (folder / "slow.py").write_text(
+        "import time\nprint('importing', flush=True)\ntry:\n    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n    raise ValueError('of the module')\n"
+    )
+    arguments = {"enqueue": ["enqueue", "greet"], "worker": ["worker"]}[name]
+    with started(command(*arguments, "--app", "slow"), folder) as process:
+        process.wait_for("importing")
+        process.send(signal.SIGINT)
+        assert process.ends() == code
+    assert "of the module" not in process.output
+
+
+def test_a_worker_starts_beside_a_job_file_that_raises_what_means_stop(folder: Path) -> None:
+    (folder / "jobs").mkdir()
+    (folder / "jobs" / "bad.py").write_text("raise KeyboardInterrupt\n")
+    (folder / "jobs" / "good.py").write_text("def run(ctx):\n    return 1\n")
+    url = f"sqlite:///{folder}/windlass.db"
+
+    with started(command("worker", "--drain", "--url", url), folder) as process:
+        assert process.ends() == 0
+    assert f"{folder}/jobs/bad.py:1" in process.wait_for("job file not loaded")
+    with started(command("dev", "--url", url), folder) as process:
+        process.wait_for("worker started")
+        (folder / "jobs" / "bad.py").write_text("def run(ctx):\n    return 2\n")
+        process.wait_for("bad  ")
+        process.send(signal.SIGINT)
+        assert process.ends() == 0
+    assert "KeyboardInterrupt" in process.output
 
 
 def test_another_name_is_suggested(folder: Path, jobs: str) -> None:

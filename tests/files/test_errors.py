@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,6 +27,14 @@ ERRORS = [
     (f"from . import missing\n{GOOD}", 1, "cannot import name 'missing' from 'jobs.sub'"),
     (f"from .missing import x\n{GOOD}", 1, "No module named 'jobs.sub.missing'"),
     ("import sys\nsys.exit(3)\n", 2, "SystemExit: 3"),
+    ("\nraise KeyboardInterrupt\n", 2, "KeyboardInterrupt: it cannot be imported"),
+    ("raise GeneratorExit('out')\n", 1, "GeneratorExit: out"),
+    ("import asyncio\nraise asyncio.CancelledError\n", 2, "CancelledError"),
+    (
+        "class Odd(BaseException):\n    def __str__(self):\n        raise Odd\nraise Odd",
+        4,
+        "<no text>",
+    ),
     ("def f(): f()\nf()\n", 1, "RecursionError: maximum recursion depth"),
     ("def run(): ...", 1, "`run` must take the context first: `def run(ctx):`"),
     ("\n\ndef run(day=1): ...", 3, "`run` must take the context first"),
@@ -206,7 +215,15 @@ def test_a_file_that_cannot_be_read() -> None:
     assert "it cannot be read: Permission denied" in error.why
 
 
-BROKEN = ["def run(ctx:", "", "raise ValueError", "x = 1", "from . import two", b"\xff"]
+BROKEN = [
+    "def run(ctx:",
+    "",
+    "raise ValueError",
+    "raise KeyboardInterrupt",
+    "x = 1",
+    "from . import two",
+    b"\xff",
+]
 
 
 @pytest.mark.parametrize("text", BROKEN)
@@ -228,3 +245,31 @@ def test_a_file_that_is_gone_keeps_nothing(folder: Folder) -> None:
     (folder.path / "one.py").unlink()
 
     assert folder.load() == {}
+
+
+# A Ctrl-C in the midst of an import, and what the file may make of it.
+CTRL_C = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+CAUGHT = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n"
+WHATEVER = [CTRL_C, f"{CAUGHT}    pass\n{GOOD}", f"{CAUGHT}    raise ValueError('of the file')\n"]
+
+
+@pytest.mark.parametrize("text", WHATEVER)
+def test_a_signal_during_an_import_is_the_programs(
+    folder: Folder, text: str, ctrl_c: Callable[..., object]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        folder.one(text)
+    assert signal.getsignal(signal.SIGINT) is ctrl_c
+
+
+def test_a_handler_that_a_file_sets_stays(folder: Folder, ctrl_c: Callable[..., object]) -> None:
+    folder.one(f"import signal\nsignal.signal(signal.SIGINT, lambda *_: None)\n{GOOD}")
+    assert signal.getsignal(signal.SIGINT) is not ctrl_c
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[Callable[..., object]]:
+    """Let SIGINT raise KeyboardInterrupt, as it does unless somebody has changed that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler
+    signal.signal(signal.SIGINT, before)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import watchfiles
 
 from tests.files.kit import GOOD, Calls, Folder, appears, private_modules
 from tests.fixtures.apps import PATIENCE, within, working
@@ -111,6 +112,45 @@ def test_watching_twice_and_stopping_twice_is_harmless(folder: Folder, alone: Wi
     alone.jobs.unwatch()
 
 
+@pytest.mark.parametrize(
+    "error", ["KeyboardInterrupt", "GeneratorExit", "asyncio.CancelledError", "SystemExit"]
+)
+def test_watching_goes_on_after_a_file_that_raises_what_means_stop(
+    folder: Folder, alone: Windlass, error: str
+) -> None:
+    def error_of(job: str) -> str:
+        return "".join(str(item.error or "") for item in alone.jobs.list() if item.name == job)
+
+    folder.write("one.py", f"{GOOD}# one")
+    with watched(alone) as calls:
+        good = alone.jobs["one"].spec.version
+        folder.write("one.py", f"import asyncio\nraise {error}('stop')\n")
+        timed(calls, lambda: error.rpartition(".")[2] in error_of("one"))
+        assert f"{folder.path / 'one.py'}:2" in error_of("one")
+        assert alone.jobs["one"].spec.version == good
+        folder.write("one.py", f"{GOOD}# two")
+        timed(calls, lambda: alone.jobs["one"].spec.version != good)
+        assert error_of("one") == ""
+
+
+def test_a_folder_that_the_system_does_not_watch_is_looked_at(
+    folder: Folder,
+    alone: Windlass,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(*args: object, **options: object) -> Iterator[bool]:
+        raise OSError("no space left on device")  # as inotify says: there are too many watches
+
+    monkeypatch.setattr(watchfiles, "watch", refuse)
+    folder.write("one.py")
+    with watched(alone) as calls:
+        folder.write("two.py")
+        timed(calls, lambda: "two" in alone.jobs)
+    told = [record for record in caplog.records if "every half second" in record.message]
+    assert len(told) == 1
+
+
 BROKEN: list[str | bytes] = [
     "def run(ctx:",  # a syntax error
     "from .loop import x",  # an import loop
@@ -119,6 +159,7 @@ BROKEN: list[str | bytes] = [
     "def run(ctx, n=0):\n    return",  # fine, yet its helper is not
     "def run(ctx, n",  # half-written
     "raise SystemExit",
+    "raise KeyboardInterrupt",
     b"\xff\xfe",
 ]
 

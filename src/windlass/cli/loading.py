@@ -17,6 +17,7 @@ from types import ModuleType
 from windlass.app import Windlass
 from windlass.config import FILE_NAME, Settings, find_file
 from windlass.errors import StoreError, UsageError, WindlassError
+from windlass.files.interrupts import interrupts
 from windlass.isolation.locate import move
 
 DEFAULT_NAME = "app"
@@ -108,17 +109,21 @@ def _extend_path() -> Sequence[str]:
 
 
 def _import(name: str, searched: Sequence[str]) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            raise UsageError(
-                f"There is no module {error.name!r}: looked in {' and '.join(searched)} and among "
-                "the installed packages; start in the folder that holds it, or change --app."
-            ) from None
-        raise _failed(name, error) from error
-    except (Exception, SystemExit) as error:  # foreign code may raise anything
-        raise _failed(name, error) from error
+    with interrupts() as raised:
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+                raise UsageError(
+                    f"There is no module {error.name!r}: looked in {' and '.join(searched)} and "
+                    "among the installed packages; start in the folder that holds it, or change "
+                    "--app."
+                ) from None
+            raise _failed(name, error) from error
+        except BaseException as error:  # foreign code may raise anything
+            if raised:
+                raise raised[0] from None  # a Ctrl-C, whatever the module made of it
+            raise _failed(name, error) from error
 
 
 def _failed(name: str, error: BaseException) -> UsageError:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from windlass.errors import JobFileError
 from windlass.files.definition import Definition, define
+from windlass.files.interrupts import interrupts
 from windlass.files.source import Reading, Source, read_folder
 from windlass.files.version import Cache, Version
 
@@ -55,7 +56,7 @@ def load_folder(folder: Path, taken: Mapping[str, str], before: Loaded = NOTHING
     for source in reading.sources.values():
         if not source.is_job:
             continue
-        found = clashes.get(source.file) or _load(version, source)
+        found = clashes.get(source.file) or _load_uninterrupted(version, source)
         if isinstance(found, JobFileError):
             kept = None if source.name in taken else good.get(source.file)
             files.append(JobFile(name=source.name, file=source.file, definition=kept, error=found))
@@ -66,12 +67,21 @@ def load_folder(folder: Path, taken: Mapping[str, str], before: Loaded = NOTHING
     return Loaded(digest, tuple(files), cache)
 
 
+def _load_uninterrupted(version: Version, source: Source) -> Definition | JobFileError:
+    """Load a file; a Ctrl-C meanwhile is the program's, whatever the file made of it."""
+    with interrupts() as raised:
+        found = _load(version, source)
+        if raised:
+            raise raised[0]
+        return found
+
+
 def _load(version: Version, source: Source) -> Definition | JobFileError:
     try:
         return define(version, source, version.load(source))
     except JobFileError as error:
         return JobFileError(*error.args)  # without the frames that raised it
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a file may raise anything
+    except BaseException as error:  # noqa: BLE001 - a file may raise anything, even to end us
         return _failure(version, source, error)
 
 
@@ -91,7 +101,7 @@ def _failure(version: Version, source: Source, error: BaseException) -> JobFileE
 def _text_of(error: BaseException) -> str:
     try:
         return " ".join(str(error).split()).rstrip(".")[:1000]
-    except Exception:  # noqa: BLE001 - foreign code, as above
+    except BaseException:  # noqa: BLE001 - foreign code, as above
         return "<no text>"
 
 

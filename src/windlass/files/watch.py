@@ -59,28 +59,30 @@ class Watcher:
         """True for news from the system, false every half second."""
         from watchfiles import watch
 
-        while not exists:
-            yield False
-            if self._stopped.wait(_LOOK / 1000):
-                return
         # The first look comes before the first news: something may have changed since loading.
         yield False
-        for news in watch(
-            self._folder,
-            watch_filter=None,
-            debounce=DEBOUNCE,
-            step=_STEP,
-            stop_event=self._stopped,
-            rust_timeout=_LOOK,
-            yield_on_timeout=True,
-            ignore_permission_denied=True,
-        ):
-            yield bool(news)
+        if exists:
+            try:
+                for news in watch(
+                    self._folder,
+                    watch_filter=None,
+                    debounce=DEBOUNCE,
+                    step=_STEP,
+                    stop_event=self._stopped,
+                    rust_timeout=_LOOK,
+                    yield_on_timeout=True,
+                    ignore_permission_denied=True,
+                ):
+                    yield bool(news)
+            except (OSError, RuntimeError) as error:  # it is gone, or the system watches no more
+                log.warning("folder is looked at every half second", extra={"error": str(error)})
+        while not self._stopped.wait(_LOOK / 1000):
+            yield False
 
     def _call(self) -> None:
         try:
             self._changed()
-        except Exception:
+        except BaseException:
             # Whatever it was, the next change may mend it.
             log.exception("job files not reloaded")
 
