@@ -13,14 +13,24 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, Literal, TextIO
+
+from windlass.loglines import BatchHandler
 
 LOGGER: Final = "windlass"
 
+EACH: Final = "windlass.run.each"
+"""A logger whose level is a switch: at INFO each run that goes well is an event of its own, however
+fast they come. Its level is WARNING unless somebody sets it."""
+
 TRACEBACK: Final = "windlass_traceback"
 """The member of `extra` for a traceback as it was recorded: text, shown as an exception's is."""
+
+COUNTS: Final = "windlass_counts"
+"""The member of `extra` for the numbers of an event about many runs: for programs."""
 
 FIELDS: Final = ("worker", "run", "job", "tenant", "attempt", "trace", "duration_ms")
 """The members of an event that come from `extra`, in the order in which they are written."""
@@ -39,7 +49,12 @@ STANDARD: Final = frozenset(
 )
 """What every event has, which is no field of its own."""
 
+_BARE = len(logging.LogRecord("", 0, "", 0, "", (), None).__dict__)
+_PLAIN_TYPES = frozenset({str, int})
+_HIDDEN = frozenset({TRACEBACK, COUNTS})
+
 logging.getLogger(LOGGER).addHandler(logging.NullHandler())
+logging.getLogger(EACH).setLevel(logging.WARNING)
 
 
 class RunLog(logging.LoggerAdapter[logging.Logger]):
@@ -92,6 +107,18 @@ class SteadyLog(logging.LoggerAdapter["logging.Logger | RunLog"]):
             record = {"name": LOGGER, "levelno": level, "msg": msg, "args": args}
             _complain(logging.makeLogRecord(record))
 
+    def put(
+        self, level: int, msg: str, args: tuple[object, ...], extra: Mapping[str, object]
+    ) -> None:
+        """Log an event that is known to be wanted, without a look at who calls: there are many."""
+        logger = logging.getLogger(self.name)
+        try:
+            logger.handle(
+                logger.makeRecord(self.name, level, __file__, 0, msg, args, None, "put", extra)
+            )
+        except Exception:  # noqa: BLE001 - as above
+            _complain(logging.makeLogRecord({"name": self.name, "msg": msg, "args": args}))
+
     def handle(self, record: logging.LogRecord) -> None:
         """Log an event that was made elsewhere."""
         try:
@@ -108,6 +135,12 @@ def steady_log(name: str) -> SteadyLog:
 class JsonFormatter(logging.Formatter):
     """One JSON object per event, on one line of ASCII."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        import msgspec  # not for those who log nothing
+
+        self._encode = msgspec.json.Encoder().encode
+
     def format(self, record: logging.LogRecord) -> str:
         """Return the event's line."""
         event: dict[str, object] = {
@@ -117,9 +150,18 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
         }
         event.update(_fields(record))
+        if COUNTS in record.__dict__:
+            event["counts"] = record.__dict__[COUNTS]
         trace = _exception(self, record)
         if trace:
             event["exception"] = trace
+        try:
+            data = self._encode(event)
+        except (ValueError, TypeError, OverflowError):
+            data = b"\xff"
+        if data.isascii():
+            return data.decode()
+        # Slower, and in ASCII whatever there is; it knows lone surrogates and large numbers too.
         return json.dumps(event, ensure_ascii=True, separators=(",", ":"))
 
 
@@ -136,7 +178,7 @@ class ConsoleFormatter(logging.Formatter):
         if self._color:
             level = f"\x1b[{_COLORS.get(record.levelname, '0')}m{level}\x1b[0m"
         words = [_timestamp(record), level, escape(record.getMessage())]
-        words += [f"{escape(name)}={_shown(value)}" for name, value in _fields(record).items()]
+        words += [f"{escape(name)}={_shown(value)}" for name, value in _telling(record)]
         lines = [" ".join(words)]
         lines += [f"  | {escape(line)}" for line in _exception(self, record).splitlines()]
         return "\n".join(lines)
@@ -151,19 +193,33 @@ def configure(
     """Send all logs of this process to a stream, by default to standard error.
 
     For programs, not for libraries. Calling it again replaces what it did before, and nothing
-    else. Colours are used on terminals only, and not where NO_COLOR is set.
+    else. For people, runs that go well are counted when they come fast; as JSON each has its line,
+    and lines are written together. Colours are used on terminals only, and not where NO_COLOR is
+    set.
     """
     target = stream or sys.stderr
-    handler = _Handler(target)
-    handler.setFormatter(
-        JsonFormatter() if kind == "json" else ConsoleFormatter(color=_wants_color(target))
-    )
+    handler: logging.Handler
+    if kind == "json":
+        handler = BatchHandler(target)
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler = _Handler(target)
+        handler.setFormatter(ConsoleFormatter(color=_wants_color(target)))
+    logging.getLogger(EACH).setLevel(logging.NOTSET if kind == "json" else logging.WARNING)
     root = logging.getLogger()
-    for old in [old for old in root.handlers if isinstance(old, _Handler)]:
+    for old in [old for old in root.handlers if isinstance(old, (_Handler, BatchHandler))]:
+        old.flush()
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
     return handler
+
+
+def rescue() -> None:
+    """Write what waits to be written, if that can be done at once: the process is about to end."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, BatchHandler):
+            handler.rescue()
 
 
 def escape(text: str) -> str:
@@ -186,20 +242,39 @@ def _wants_color(stream: TextIO) -> bool:
 
 
 def _timestamp(record: logging.LogRecord) -> str:
-    moment = datetime.fromtimestamp(record.created, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    micros = round(record.created * 1e6)
+    return f"{_second(micros // 1_000_000)}.{micros // 1000 % 1000:03}Z"
+
+
+@lru_cache(maxsize=8)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat()[:19]
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     """Return our fields in their order, then whatever else the caller put into `extra`."""
     given = record.__dict__
-    ours = {name: plain(given[name]) for name in FIELDS if given.get(name) is not None}
-    return ours | dict(_others(given))
+    ours: dict[str, object] = {}
+    for name in FIELDS:
+        value = given.get(name)
+        if value is not None:
+            ours[name] = value if type(value) in _PLAIN_TYPES else plain(value)
+    if len(given) != _BARE + len(ours):  # most have nothing else
+        ours.update(_others(given))
+    return ours
+
+
+def _telling(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
+    """The fields that tell a person something: not the tenant or the trace that is always so."""
+    fields = _fields(record)
+    run = fields.get("run")
+    usual = {"tenant": "default", "trace": run.replace("-", "") if isinstance(run, str) else None}
+    return ((name, value) for name, value in fields.items() if usual.get(name, ...) != value)
 
 
 def _others(given: dict[str, object]) -> Iterator[tuple[str, object]]:
     for name, value in given.items():
-        if name not in STANDARD and name not in FIELDS and name != TRACEBACK:
+        if name not in STANDARD and name not in FIELDS and name not in _HIDDEN:
             yield str(name), plain(value)
 
 

@@ -1,13 +1,15 @@
 """Tables, ages and colours, and what errors are told as."""
 
+import logging
 import sys
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 import pytest
 
-from windlass import errors
-from windlass.cli import output
+from windlass import errors, logs
+from windlass.cli import console, output
 from windlass.cli.failures import exit_code, sentence
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -130,3 +132,18 @@ def test_an_interruption_has_the_code_that_shells_give_it() -> None:
 
 def test_an_error_of_several_lines_is_told_on_one() -> None:
     assert sentence(errors.StoreError("one\n  two")) == "one two."
+
+
+def test_dev_shows_runs_that_were_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are no one job's."""
+    app: Any = None
+    root = logging.getLogger()
+    kept = root.level
+    console.Console(app, "INFO")
+    try:
+        extra = {"worker": "w", logs.COUNTS: {"runs": 3}}
+        logging.getLogger("windlass.run").info("3 runs succeeded in 1 s: a 3", extra=extra)
+    finally:
+        root.removeHandler(root.handlers[-1])
+        root.setLevel(kept)
+    assert capsys.readouterr().out.endswith("3 runs succeeded in 1 s: a 3\n")

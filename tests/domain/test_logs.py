@@ -251,3 +251,21 @@ def test_configure_replaces_only_its_own_handler(root: logging.Logger) -> None:
 def test_the_library_itself_is_silent() -> None:
     handlers = logging.getLogger(logs.LOGGER).handlers
     assert [type(handler) for handler in handlers] == [logging.NullHandler]
+
+
+def test_console_leaves_out_what_is_always_so() -> None:
+    run = "01a1e647-1afb-783e-93ce-0aa804a21511"
+    given = {"msg": "m", "levelname": "INFO", "run": run, "trace": run.replace("-", "")}
+    line = ConsoleFormatter().format(logging.makeLogRecord(given | {"tenant": "default"}))
+    assert line.endswith(f"INFO     m run={run}")
+    line = ConsoleFormatter().format(logging.makeLogRecord(given | {"tenant": "a", "trace": "t"}))
+    assert line.endswith(f"INFO     m run={run} tenant=a trace=t")
+
+
+def test_counts_are_for_programs() -> None:
+    given = {"msg": "3 runs", "levelname": "INFO", logs.COUNTS: {"runs": 3, "jobs": {"é": 3}}}
+    record = logging.makeLogRecord(given)
+    assert ConsoleFormatter().format(record).endswith("INFO     3 runs")
+    event = json.loads(JsonFormatter().format(record))
+    assert event["counts"] == {"runs": 3, "jobs": {"é": 3}}
+    assert logs.COUNTS not in event

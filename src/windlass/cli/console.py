@@ -92,6 +92,8 @@ class _Formatter(logging.Formatter):
         match record.name:
             case "windlass.run" if record.msg == "run %s":
                 text = _run_line(record.getMessage().removeprefix("run "), given)
+            case "windlass.run" if logs.COUNTS in given:
+                text = output.faint(logs.escape(record.getMessage()))
             case "windlass.engine.worker" if record.levelno <= logging.INFO:
                 text = output.faint(record.getMessage())
             case "windlass.files.registry":

@@ -95,6 +95,9 @@ class Alarm:
 
 def leave(code: int) -> NoReturn:
     """End the process now, whatever else runs in it."""
+    logs = sys.modules.get("windlass.logs")  # not imported for that
+    if logs is not None:
+        logs.rescue()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -15,26 +15,24 @@ starts when everything else has ended, or has had its time to.
 
 import asyncio
 import contextvars
-import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
-from windlass.context import run_log, run_logger
 from windlass.domain.blame import is_suspect
 from windlass.domain.job import Executor, JobSpec
-from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, Finish, Held, Ordered
 from windlass.domain.states import Intent
 from windlass.engine.attempt import Runner, canceled, give_back, release, timeout_of
 from windlass.engine.children import Children
 from windlass.engine.deadlines import Deadlines
+from windlass.engine.ends import Ends
 from windlass.engine.holdings import Holding, Holdings, Stop
 from windlass.engine.lanes import Lane
 from windlass.engine.options import WorkerOptions
 from windlass.engine.suspects import Group
 from windlass.engine.threads import Threads
-from windlass.logs import TRACEBACK, SteadyLog, steady_log
+from windlass.logs import steady_log
 
 log = steady_log(__name__)
 
@@ -73,11 +71,13 @@ class Seats:
         self._may_start = may_start
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop)
+        self._ends = Ends(self._loop)
         # Attempts are mostly started by the end of another: they must not inherit its variables.
         self._context = contextvars.copy_context()
 
     async def close(self) -> None:
         """Let go of timers, threads and child processes."""
+        self._ends.close()
         self._deadlines.close()
         self._threads.close()
         await self._children.close()
@@ -370,21 +370,5 @@ class Seats:
         self._conclude(holding, None)
 
     def _log_end(self, holding: Holding, finish: Finish) -> None:
-        level = logging.INFO
-        if finish.failure is not None:
-            level = logging.ERROR
-        elif finish.outcome in (Outcome.RETRY, Outcome.CRASHED):
-            level = logging.WARNING
-        if not run_logger.isEnabledFor(level):
-            return
-        now = self._loop.time()
-        took = 0.0 if holding.started is None else now - holding.started
-        extra: dict[str, object] = {"duration_ms": round(took * 1000, 1)}
-        if finish.error is not None:
-            extra["error"] = f"{finish.error.type}: {finish.error.message}"
-            if finish.failure is not None:  # for good: whoever reads this looks for the reason
-                extra[TRACEBACK] = finish.error.traceback
-        if finish.delay is not None:
-            extra["delay"] = round(finish.delay, 3)
-        bound = SteadyLog(run_log(holding.claimed, self._runner.worker))
-        bound.log(level, "run %s", finish.outcome.value, extra=extra)
+        took = 0.0 if holding.started is None else self._loop.time() - holding.started
+        self._ends.log(self._runner.worker, holding.claimed, finish, took)
