@@ -14,15 +14,14 @@ worker stops, and blocking ones have daemon threads, so that they cannot keep th
 """
 
 import asyncio
-import contextlib
 import contextvars
 import inspect
 import logging
-import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from typing import Any, TypeVar, overload
 
 from windlass.errors import BadOption, UsageError
+from windlass.offloop import off_loop
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +29,8 @@ AGAIN = 1.0
 """Seconds after which what could not be opened is tried again."""
 CLOSING = 5.0
 """Seconds that each has to close, and what is being opened to be open, when a worker stops."""
+
+_THREAD = "windlass-resource"
 
 F = TypeVar("F", bound=Callable[[], Any])
 T = TypeVar("T")
@@ -181,40 +182,10 @@ async def _make(opener: Callable[[], Any]) -> tuple[Any, Cleanup | None]:
         return await anext(stream), stream
     if inspect.isgeneratorfunction(opener):
         steps = opener()
-        return await _in_thread(lambda: _first(steps)), steps
+        return await off_loop(lambda: _first(steps), _THREAD), steps
     if inspect.iscoroutinefunction(opener):
         return await opener(), None
-    return await _in_thread(opener), None
-
-
-async def _in_thread(action: Callable[[], T]) -> T:
-    """Do what may block: the loop has handlers to run.
-
-    Not in the loop's own threads, which are waited for at the end, however long it takes.
-    """
-    loop = asyncio.get_running_loop()
-    done = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(error: BaseException | None, value: Any) -> None:
-        if not done.done():
-            done.set_result((error, value))
-
-    def work() -> None:
-        error, value = None, None
-        try:
-            value = context.run(action)
-        except BaseException as raised:  # noqa: BLE001 - foreign code: raised again on the loop
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop has closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, error, value)
-
-    threading.Thread(target=work, name="windlass-resource", daemon=True).start()
-    error, value = await done
-    if error is not None:
-        raise error
-    given: T = value
-    return given
+    return await off_loop(opener, _THREAD), None
 
 
 def _first(steps: Generator[Any, None, None]) -> Any:
@@ -228,7 +199,7 @@ async def _finish(cleanup: Cleanup) -> None:
         async for _ in cleanup:
             raise UsageError("A resource's generator must yield once.")
     else:
-        await _in_thread(lambda: _drain(cleanup))
+        await off_loop(lambda: _drain(cleanup), _THREAD)
 
 
 def _drain(steps: Generator[Any, None, None]) -> None:

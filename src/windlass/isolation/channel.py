@@ -1,6 +1,5 @@
 """The child's end of the socket: what it sends, and a store that is the worker's."""
 
-import asyncio
 import contextlib
 import logging
 import socket
@@ -14,6 +13,7 @@ from windlass.domain.run import Claimed, Held
 from windlass.engine.wire import HEADER, Answer, Ask, Line, ToChild, ToWorker, frame, read_in_child
 from windlass.errors import LeaseLost, StoreError
 from windlass.logs import STANDARD, plain
+from windlass.offloop import off_loop
 from windlass.store.interface import Call
 
 T = TypeVar("T")
@@ -151,4 +151,4 @@ class WorkersStore:
 
     async def arun(self, call: Call[T]) -> T:
         """The same, on a loop."""
-        return await asyncio.to_thread(self.run, call)
+        return await off_loop(partial(self.run, call), "windlass-asking")

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from windlass.errors import UsageError
+from windlass.offloop import off_loop
 from windlass.store.flow import adrive, drive
 from windlass.store.interface import Call, Store
 
@@ -124,7 +125,7 @@ async def _adrive(store: Store, procedure: Procedure[T]) -> T:
         if isinstance(step, Call):
             return await store.arun(step)
         if step.call is not None:
-            return await asyncio.to_thread(step.call)
+            return await off_loop(step.call, "windlass-testing")
         return None if step.coroutine is None else await step.coroutine()
 
     return await adrive(procedure, do)

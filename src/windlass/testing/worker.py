@@ -8,6 +8,7 @@ and a thread for sync handlers. An attempt that took too long by the virtual clo
 import asyncio
 import os
 import socket
+from functools import partial
 from importlib.metadata import version
 
 from windlass.app import Windlass
@@ -26,6 +27,7 @@ from windlass.engine.attempt import Runner, timeout_of
 from windlass.engine.holdings import Holding, Stop
 from windlass.engine.scheduler import Scheduler
 from windlass.errors import RunNotFound
+from windlass.offloop import off_loop
 from windlass.resources import OpenResources, all_open, belong, close_all, open_all
 from windlass.testing.faces import Procedure, Work
 from windlass.testing.places import clock_of
@@ -176,7 +178,8 @@ class LoneWorker:
         call = Work(call=lambda: self.runner.run_sync(holding))
         if self._resources_used and not all_open(self._resources):
             # It will ask the loop for what could not be opened, so the loop must run.
-            call = Work(coroutine=lambda: asyncio.to_thread(self.runner.run_sync, holding))
+            attempt = partial(self.runner.run_sync, holding)
+            call = Work(coroutine=lambda: off_loop(attempt, "windlass-handler"))
         finish: Finish | None = yield call
         return finish
 

@@ -24,6 +24,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.waiting import wait_async
 
 from windlass.errors import BadOption, StoreError
+from windlass.store.postgres.addresses import with_addresses
 from windlass.store.postgres.sqlstates import SQLSTATES
 from windlass.store.postgres.waits import time_for, while_it_moves
 from windlass.store.queries import load_queries
@@ -293,10 +294,9 @@ class AsyncPool:
         return shelf
 
     async def _open(self) -> PatientAsyncConnection:
+        conninfo = await with_addresses(self._target.conninfo)
         conn = await whole(
-            PatientAsyncConnection.connect(
-                self._target.conninfo, autocommit=True, prepare_threshold=None
-            )
+            PatientAsyncConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
         )
         conn.stall, conn.process = self._target.stall, os.getpid()
         try:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import psycopg
 
 from windlass.sources import Sources
+from windlass.store.postgres.addresses import with_addresses
 from windlass.store.postgres.connections import Target, whole
 from windlass.store.postgres.failures import one_line
 from windlass.store.queries import load_queries
@@ -86,8 +87,9 @@ class PostgresWakeups:
     async def _listen(self) -> None:
         while True:
             try:
+                conninfo = await with_addresses(self._target.listen)
                 async with await whole(
-                    psycopg.AsyncConnection.connect(self._target.listen, autocommit=True)
+                    psycopg.AsyncConnection.connect(conninfo, autocommit=True)
                 ) as conn:
                     await conn.execute(self._sql["listen"])
                     self.listening.set()

@@ -11,17 +11,16 @@ opens its own. What could not be closed the child leaves alone for ever, and the
 using, or even closing, a connection of the parent's would corrupt the file under it.
 """
 
-import asyncio
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from contextvars import copy_context
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
 from windlass.domain.run import NewRun
 from windlass.errors import StoreFull, StoreUnavailable
+from windlass.offloop import off_loop
 from windlass.sources import Sources
 from windlass.store.blocking import BlockingCalls
 from windlass.store.checks import Check
@@ -149,7 +148,8 @@ class SqliteStore:
             except StoreUnavailable:
                 own.opened = False
                 raise
-        return await _in_thread(lambda: own.scanning.read(ours.body))
+        # With the caller's context: inside a transaction of its own it does not wait for a fork.
+        return await off_loop(lambda: own.scanning.read(ours.body), "windlass-sqlite-scan")
 
     def join(self, connection: object, runs: Sequence[NewRun]) -> Joined:
         """Enqueue in a transaction that :meth:`transaction` began."""
@@ -282,9 +282,3 @@ def _ours(call: Call[T]) -> SqliteCall[T]:
     if not isinstance(call, SqliteCall):
         raise TypeError(f"{call.name} was made by another store")
     return call
-
-
-async def _in_thread(action: Callable[[], T]) -> T:
-    # With the caller's context: inside a transaction of its own it does not wait for a fork.
-    run = copy_context().run
-    return await asyncio.get_running_loop().run_in_executor(None, lambda: run(action))

@@ -21,6 +21,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from windlass.errors import StoreUnavailable
+from windlass.offloop import off_loop
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.faults import FATAL
 from windlass.store.sqlite.forks import gate
@@ -75,7 +76,7 @@ class Writer:
             if thread is not None:
                 self._queue.put(None)
         if thread is not None:
-            await asyncio.get_running_loop().run_in_executor(None, thread.join)
+            await off_loop(thread.join, "windlass-sqlite-close")
         self._connection.close()
 
     def _started(self) -> threading.Thread:
