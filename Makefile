@@ -30,6 +30,7 @@ check: $(STAMP) ## Lint, formatting, types, layers and sizes
 	$(BIN)/mypy $(filter-out examples,$(SOURCES))
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/check_sizes.py src
+	$(BIN)/python tools/check_sql.py src
 	$(BIN)/python tools/make_docs.py --check
 	$(BIN)/python tools/make_faces.py --check
 

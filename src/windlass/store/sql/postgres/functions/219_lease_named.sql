@@ -28,7 +28,9 @@ begin
        cross join lateral (
          select r.ctid as place from windlass.ready r
           where r.tenant = n.tenant and r.id = n.id
-            and r.job = any (p_jobs) and (p_queues is null or r.queue = any (p_queues))
+            and r.job = any (p_jobs)
+            -- so written that no index by queue will do
+            and (p_queues is null or array[r.queue] <@ p_queues)
             and (r.expires_at is null or r.expires_at > p_now)
             for update skip locked) r
        limit p_limit

@@ -10,6 +10,7 @@
 create or replace function windlass.note_sweep(p_now timestamptz) returns timestamptz
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

@@ -8,6 +8,7 @@ create or replace function windlass.is_excused(
 ) returns boolean
 language plpgsql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
