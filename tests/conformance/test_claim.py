@@ -200,6 +200,24 @@ def test_no_queue_is_always_first_where_all_are_served(steer: Driver) -> None:
     assert firsts == ["a", "b", "c", "a", "b", "c"]
 
 
+def test_a_claim_of_all_queues_tells_which_have_something(drive: Driver) -> None:
+    drive.register()
+    for queue in ("a", "b", "c"):
+        drive.add_many(2, queue=queue)
+    drive.claim(2, queues=("b",))
+
+    assert drive.claim(1, turn=1).queues == ("c", "a")
+    assert drive.claim(4, turn=0).queues == ("a", "c")
+    assert drive.claim(4).queues == ()
+
+
+def test_a_claim_of_named_queues_tells_of_none(drive: Driver) -> None:
+    drive.register()
+    drive.add()
+
+    assert drive.claim(1, queues=("main",)).queues == ()
+
+
 def test_the_number_of_a_claim_does_not_say_which_queue_is_first(steer: Driver) -> None:
     """Numbers are shared by all that one worker claims; each of its lanes has turns of its own."""
     steer.register()

@@ -52,11 +52,13 @@ class Store:
         marks: dict[str, Mark] | None = None,
         stops: dict[str, Mark] | None = None,
         took: float = 0.0,
+        queues: str = "",
+        searched: float = 0.0,
     ) -> Reach:
         """Let the lane look once, and answer; returns where it looked."""
         look = self.send(limit)
         self.now += took
-        self.answer(look, found, marks=marks, stops=stops)
+        self.answer(look, found, marks=marks, stops=stops, queues=queues, searched=searched)
         return look.reach
 
     def send(self, limit: int = 5) -> Look:
@@ -72,11 +74,20 @@ class Store:
         *,
         marks: dict[str, Mark] | None = None,
         stops: dict[str, Mark] | None = None,
+        queues: str = "",
+        searched: float = 0.0,
     ) -> None:
         runs = tuple(claimed(str(n)) for n in range(found))
         if marks is None:
             marks = {"default": mark(1)} if found else {}
-        reply = CycleReply(now=datetime.max, claimed=runs, marks=marks, stops=stops or {})  # noqa: DTZ901
+        reply = CycleReply(
+            now=datetime.max,  # noqa: DTZ901
+            claimed=runs,
+            marks=marks,
+            stops=stops or {},
+            queues=tuple(queues),
+            searched=searched,
+        )
         self.lane.answered(look, reply, self.now)
         self.lane.settle(look)
 
@@ -227,6 +238,76 @@ def test_lanes_count_turns_each_for_itself() -> None:
         pair[n % 2].claim(5)
     for store in pair:
         assert {look.want.turn % 2 for look in store.looks} == {0, 1}
+
+
+# -- which queues ---------------------------------------------------------------------------------
+
+
+def searched(seconds: float, queues: str = "ab") -> Store:
+    """A lane that serves all queues, and whose search for them took so long."""
+    store = Store(make_lane(seats=100))
+    store.claim(5, queues=queues, searched=seconds, marks={queues[0]: mark(1)})
+    return store
+
+
+def test_queues_are_searched_for_with_each_claim_while_that_is_quick() -> None:
+    store = searched(0.0001)
+    store.now += 0.01
+    assert store.claim(5, queues="ab", searched=0.0001) is Reach.DEEP
+    assert [look.want.queues for look in store.looks] == [None, None]
+
+
+def test_a_lane_rests_from_a_search_that_was_slow() -> None:
+    store = searched(0.005)  # rests 0.12 s
+    for _ in range(3):
+        store.claim(5)
+        store.now += 0.039
+    assert [look.want.queues for look in store.looks[1:]] == [("b", "a"), ("a", "b"), ("b", "a")]
+    store.now += 0.01
+    assert store.claim(5, queues="ab") is Reach.DEEP
+    assert store.looks[-1].want.queues is None
+
+
+def test_a_head_claim_searches_however_slow_that_is() -> None:
+    store = searched(9.0)
+    store.now += 0.25
+    assert store.claim(5) is Reach.HEAD
+    assert store.looks[-1].want.queues is None
+
+
+def test_a_queue_that_was_looked_at_in_vain_is_left_out() -> None:
+    store = searched(9.0, "abc")
+    look = store.send()
+    assert look.want.queues == ("b", "c", "a")
+    store.answer(look, 5, marks={"c": mark(1)})
+    assert set(store.send().want.queues or ()) == {"a", "c"}
+
+
+def test_queues_that_a_full_claim_did_not_reach_stay() -> None:
+    store = searched(9.0, "abc")
+    store.answer(store.send(), 5, marks={"b": mark(1)})
+    assert set(store.send().want.queues or ()) == {"a", "b", "c"}
+
+
+def test_without_a_queue_that_is_known_the_store_searches() -> None:
+    store = Store(make_lane())
+    store.claim(5, searched=9.0)
+    assert store.claim(5) is Reach.DEEP
+    assert store.looks[-1].want.queues is None
+
+
+def test_other_jobs_have_the_queues_searched_for_anew() -> None:
+    store = searched(9.0)
+    store.lane.serve(("handler", "other"), 100)
+    assert store.claim(5, queues="b", searched=0.0) is Reach.HEAD
+    assert store.claim(5) is Reach.DEEP
+    assert store.looks[-1].want.queues is None
+
+
+def test_named_queues_are_not_searched_for() -> None:
+    store = Store(make_lane(queues=("a", "b")))
+    store.claim(5, marks={"b": mark(1)}, searched=9.0)
+    assert set(store.send().want.queues or ()) == {"a", "b"}
 
 
 # -- walls ----------------------------------------------------------------------------------------

@@ -153,6 +153,10 @@ class CycleReply(msgspec.Struct, frozen=True, kw_only=True):
     marks: dict[str, Mark] = {}  # per queue, the last key taken
     # per queue, the last key looked at, where the window ended the look
     stops: dict[str, Mark] = {}
+    # where none were named: those that have something ready, in the order of the look, and the
+    # seconds that the search for them took
+    queues: tuple[str, ...] = ()
+    searched: float = 0.0
     refused: bool = False  # the worker is dead to the store: register anew
 
 

@@ -25,6 +25,13 @@ one after another are a *wall*. No claim reads through one: each looks at a boun
 - A *tail* claim looks at the end of a queue, where a walk has been before: what is enqueued behind
   a wall comes there. One follows each head claim that meets the wall, by turns with the walk.
 
+A worker that serves all queues does not know them: with each claim that names none the store
+searches for those that have something. In that search, too, PostgreSQL steps over the index entries
+of runs that are gone, in every queue. So the store tells how long the search took, and deep claims
+rest from it 24 times as long: they name the queues that were found last, without those that they
+looked at in vain. Head claims always search, so a queue that is new waits a quarter of a second at
+most; and not at all where the search is quick, which it is unless something keeps vacuum away.
+
 What a lane knows of a queue with a wall (`Wall`): where its walk goes on (the last key looked at,
 or taken where the seats were full; nothing between two walks), and where the tail begins (where the
 look began that reached the end). A walk ends with such a look; the next head claim that meets the
@@ -69,6 +76,7 @@ _STRIDE = 10_000  # rows that one claim of a walk looks at
 _REST = 9.0  # after such a claim, times what it took
 _LEAST_REST = 0.02
 _LONGEST_REST = 10.0
+_SEARCH_REST = 24.0  # after a search for queues, times what it took
 
 
 class Reach(Enum):
@@ -146,6 +154,8 @@ class Lane:
         self._turns = dict.fromkeys(Reach, 0)
         self._marks: dict[str, Mark] = {}  # where deep claims begin
         self._next_head = 0.0
+        self._found: tuple[str, ...] = ()  # queues with something, where all are served
+        self._next_search = 0.0
         self._walls: dict[str, Wall] = {}  # by queue; the one that was looked at last is last
         self._walking = False  # whether a claim behind the heads is on its way
         self._next_walk = 0.0
@@ -156,6 +166,7 @@ class Lane:
         self.jobs = jobs
         self.seats = seats
         self._marks = {}
+        self._found = ()
         self._walls = {}
 
     def hear(self) -> None:
@@ -200,14 +211,17 @@ class Lane:
         if reach is Reach.HEAD:
             self._next_head = now + _HEAD_EVERY
         self._walking = self._walking or reach in _BEHIND
-        return Look(self._want(limit, reach), reach, now, self._told)
+        return Look(self._want(limit, reach, now), reach, now, self._told)
 
     def answered(self, look: Look, reply: CycleReply, now: float) -> None:
         """Learn from a claim: was that all there is?"""
         full = len(reply.claimed) >= look.want.limit
         if look.reach in _BEHIND:
             self._walked(look, reply, full, now)
-        elif look.reach is Reach.DEEP:
+            return
+        if self.queues is None:
+            self._searched(look, reply, now)
+        if look.reach is Reach.DEEP:
             self._marks = self._marks | reply.marks  # a new one: claims on their way have the old
             if not full:
                 self._next_head = 0.0  # look at the head before believing that it is empty
@@ -238,11 +252,13 @@ class Lane:
             return next(wall.next for wall in self._walls.values() if wall.next)
         return Reach.DEEP if self._marks else Reach.HEAD
 
-    def _want(self, limit: int, reach: Reach) -> Want:
+    def _want(self, limit: int, reach: Reach, now: float) -> Want:
         if reach in _BEHIND:
             return self._want_behind(limit, reach)
         turn = self._turns[reach]
         queues = self.queues
+        if queues is None and reach is Reach.DEEP and now < self._next_search:
+            queues = self._found or None
         if queues:
             first = turn % len(queues)
             queues = queues[first:] + queues[:first]
@@ -264,6 +280,17 @@ class Lane:
         return Want(
             limit=limit, jobs=self.jobs, queues=(queue,), after={queue: mark}, window=_STRIDE
         )
+
+    def _searched(self, look: Look, reply: CycleReply, now: float) -> None:
+        """Learn which queues have something."""
+        asked = look.want.queues
+        if asked is None:
+            asked = reply.queues
+            self._found = tuple(sorted(asked))
+            self._next_search = now + _SEARCH_REST * reply.searched
+        gave = [place for place, queue in enumerate(asked) if queue in reply.marks]
+        vain = set(asked[: gave[-1]]) - reply.marks.keys() if gave else set()
+        self._found = tuple(queue for queue in self._found if queue not in vain)
 
     def _met(self, stops: Mapping[str, Mark], full: bool) -> None:
         """A head claim looked up to these stops; unless it was full it has seen all queues."""

@@ -17,6 +17,17 @@ _encode = msgspec.json.Encoder().encode
 _decode_options = msgspec.json.Decoder(Options).decode
 
 
+class _Search(msgspec.Struct, frozen=True):
+    """The queues that a claim found for itself."""
+
+    names: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+_NO_SEARCH = _Search()
+_decode_search = msgspec.json.Decoder(_Search).decode
+
+
 def pack_cycle(
     worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
 ) -> tuple[object, ...]:
@@ -76,6 +87,7 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
     claimed: list[Claimed] = []
     last: dict[str, tuple[Any, ...]] = {}
     stops: dict[str, Mark] = {}
+    search = _NO_SEARCH
     refused = False
     for row in rows:
         kind = row[0]
@@ -84,6 +96,8 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
             last[row[4]] = row  # rows of a queue come in claim order
         elif kind == "stop":
             stops[row[4]] = _mark(row)
+        elif kind == "queues":
+            search = _decode_search(row[9])
         elif kind == "lost":
             lost.append(Held(row[1], row[2], row[5]))
         elif kind == "refused":
@@ -97,6 +111,8 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
         claimed=tuple(claimed),
         marks={queue: _mark(row) for queue, row in last.items()} if marked else {},
         stops=stops,
+        queues=search.names,
+        searched=search.seconds,
         refused=refused,
     )
 

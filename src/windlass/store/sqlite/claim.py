@@ -33,6 +33,7 @@ class Claim:
         self.claimed: list[Claimed] = []
         self.marks: dict[str, Mark] = {}
         self.stops: dict[str, Mark] = {}
+        self.queues: tuple[str, ...] = ()  # found where none were named, in the order of the look
 
     def take(self) -> None:
         """Take as many runs as are wanted and there."""
@@ -50,7 +51,8 @@ class Claim:
             return self._want.queues
         found = [queue for (queue,) in self._tx.fetch("ready_queues")]
         turn = self._want.turn % len(found) if found else 0
-        return found[turn:] + found[:turn]
+        self.queues = tuple(found[turn:] + found[:turn])
+        return self.queues
 
     def _take_heads(self, queue: str, limit: int) -> None:
         window = self._want.window

@@ -62,6 +62,7 @@ def cycle(
         claimed=tuple(claim.claimed),
         marks=claim.marks,
         stops=claim.stops,
+        queues=claim.queues,  # an index without dead entries: the search takes no time
     )
 
 

@@ -7,8 +7,11 @@
 -- from there on, so that a wall of jobs unknown to this worker costs a bounded amount. Leave
 -- both null and nothing is missed. p_turn: which queue is first where p_queues is null.
 --
--- Each row returned says what it is: run, a run that the worker now holds; or stop, where the
--- window ended the look into a queue: (queue, rank, ready_at, id) is the last key looked at.
+-- Each row returned says what it is: run, a run that the worker now holds; stop, where the window
+-- ended the look into a queue: (queue, rank, ready_at, id) is the last key looked at; or, where no
+-- queue was named, queues: input is {"names": [those that have something ready, in the order of
+-- the look], "seconds": what it took to find them}. That is much where many index entries are dead:
+-- name the queues then, for a while.
 create or replace function windlass.lease_heads(
   p_worker text, p_claim_no bigint, p_limit integer, p_jobs text[],
   p_queues text[], p_after json, p_window integer, p_turn bigint, p_now timestamptz
@@ -27,15 +30,31 @@ as $$
 #variable_conflict use_column
 declare
   v_left integer := p_limit;
+  v_queues text[] := p_queues;
   v_queue text;
+  v_n integer := 0;
+  v_ranks integer[];  -- where each queue begins, if that is known: entries before are dead
+  v_times timestamptz[];
+  v_began timestamptz;
   v_from record;
   v_places tid[];
   v_at timestamptz;
 begin
-  foreach v_queue in array coalesce(p_queues, windlass.ready_queues(p_turn)) loop
+  if p_queues is null then
+    v_began := clock_timestamp();
+    select coalesce(array_agg(h.queue), '{}'), array_agg(h.rank), array_agg(h.ready_at)
+      into v_queues, v_ranks, v_times from windlass.ready_heads(p_turn) h;
+    kind := 'queues';
+    input := json_build_object(
+      'names', v_queues, 'seconds', extract(epoch from clock_timestamp() - v_began));
+    return next;
+    input := null;
+  end if;
+  foreach v_queue in array v_queues loop
     exit when v_left <= 0;
-    select coalesce((m ->> 'rank')::integer, -2147483648) as rank,
-           coalesce((m ->> 'ready_at')::timestamptz, '-infinity') as ready_at,
+    v_n := v_n + 1;
+    select coalesce((m ->> 'rank')::integer, v_ranks[v_n], -2147483648) as rank,
+           coalesce((m ->> 'ready_at')::timestamptz, v_times[v_n], '-infinity') as ready_at,
            coalesce((m ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') as id
       into v_from from (select p_after -> v_queue as m) a;
     -- Rows are looked at in claim order, no more of them than the window, and none after the

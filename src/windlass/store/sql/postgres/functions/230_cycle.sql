@@ -7,6 +7,7 @@
 --   refused  nothing was claimed: this worker is dead to the store and must register anew
 --   run      a run that the worker now holds, as from windlass.claim
 --   stop     the window ended the look into a queue at (rank, ready_at, id): there may be more
+--   queues   where none was named, those that have something (see windlass.lease_heads)
 create or replace function windlass.cycle(
   p_worker text, p_claim_no bigint,
   p_tenants text[], p_ids uuid[], p_tokens bigint[], p_results json[],

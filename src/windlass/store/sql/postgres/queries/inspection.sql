@@ -20,9 +20,10 @@ select windlass.json_text(d)
   from (select q.queue, h.job, count(*) as waiting, min(h.ready_at) as oldest_at,
                min(n.now) as seen_at
           from (select windlass.now() as now) n
-         cross join unnest(windlass.ready_queues(0)) as q(queue)
+         cross join windlass.ready_heads(0) q
          cross join lateral (select r.job, r.ready_at from windlass.ready r
                               where r.queue = q.queue
+                                and (r.rank, r.ready_at) >= (q.rank, q.ready_at)
                               order by r.rank, r.ready_at, r.id limit %s) h
          group by q.queue, h.job
          order by q.queue, min(h.ready_at), h.job) d
