@@ -25,7 +25,7 @@ from windlass.schedules import Schedules
 from windlass.schedules.declared import Declared
 from windlass.schedules.wanted import ScheduleTerms
 from windlass.sources import Sources
-from windlass.store.interface import Store
+from windlass.store.interface import Migration, Store
 from windlass.store.transactions import TransactionScope
 from windlass.transport.interface import Transport
 from windlass.transport.store import StoreTransport
@@ -246,8 +246,8 @@ class Windlass(AppFaces):
         make = partial(self.worker, services=services, **changes)
         return WorkerThread(make, self.aclose, wait=wait)
 
-    def migrate(self) -> tuple[int, int]:
-        """Bring the store's schema up to date; returns the versions before and after."""
+    def migrate(self) -> Migration:
+        """Bring the store's schema up to date; returns what it was, is, and what was mended."""
         return self.store.migrate()
 
     def close(self) -> None:

@@ -351,21 +351,34 @@ class StoreRefused(StoreError):
 
 
 class SchemaMismatch(StoreError):
-    """The store's schema is not the one this version works with; `found` is None when absent."""
+    """The store's schema is not the one this version works with; `found` is None when absent.
+
+    `what` is "schema" or "functions"; `missing` is what is gone although the version is right.
+    """
 
     code = "schema_mismatch"
 
-    def __init__(self, found: int | None, expected: int) -> None:
-        super().__init__(found, expected)
-        self.found = found
-        self.expected = expected
+    def __init__(
+        self, found: int | None, expected: int, what: str = "schema", missing: str | None = None
+    ) -> None:
+        super().__init__(found, expected, what, missing)
+        self.found, self.expected = found, expected
+        self.what, self.missing = what, missing
 
     def __str__(self) -> str:
+        migrate = "run `windlass migrate`"
+        if self.missing is not None:
+            if self.what == "functions":
+                told = "Functions in the store are missing, or not those of this Windlass"
+                return f"{told} ({self.missing}): {migrate}."
+            look = "`windlass doctor` names all that is missing"
+            return f"A part of the store's schema is gone ({self.missing}): {look}."
         needs = f"this Windlass works with version {self.expected}"
         if self.found is None:
-            return f"The store has no Windlass schema and {needs}: run `windlass migrate`."
-        remedy = "run `windlass migrate`" if self.found < self.expected else "upgrade Windlass"
-        return f"The store's schema has version {self.found} and {needs}: {remedy}."
+            return f"The store has no Windlass {self.what} and {needs}: {migrate}."
+        remedy = migrate if self.found < self.expected else "upgrade Windlass"
+        have = "have" if self.what == "functions" else "has"
+        return f"The store's {self.what} {have} version {self.found} and {needs}: {remedy}."
 
 
 class ProcessDied(WindlassError):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.cli.kit import fails, make_app, ok, run, work
@@ -165,3 +166,20 @@ def test_migrate_postgresql(bare: str) -> None:
     assert ok("migrate", "--url", bare) == f"{place}: up to date ({LATEST})\n"
     assert ok("migrate", "--check", "--url", bare) == f"{place}: up to date ({LATEST})\n"
     assert ok("runs", "--url", bare) == "There are no runs.\n"
+
+
+def test_migrate_mends_functions(pg_database: str) -> None:
+    with psycopg.connect(pg_database) as conn:
+        conn.execute("drop function windlass.retire")
+        conn.execute("alter function windlass.now stable")
+
+    assert fails(5, "migrate", "--check", "--url", pg_database) == (
+        "Functions in the store are missing, or not those of this Windlass (windlass.now() and 1 "
+        "more): run `windlass migrate`."
+    )
+    assert ok("migrate", "--url", pg_database).splitlines() == [
+        f"{Windlass(pg_database).store.place}: up to date ({LATEST})",
+        "mended windlass.now()",
+        "mended windlass.retire(text)",
+    ]
+    assert "up to date" in ok("migrate", "--check", "--url", pg_database)

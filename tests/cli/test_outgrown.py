@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.cli.kit import command, started, write_jobs
@@ -81,3 +82,19 @@ def test_what_still_works_goes_on_where_one_cannot_be_replaced(
 
     assert process.output.count("worker process started") == 3
     assert process.lines.count(TOLD) == 1
+
+
+def test_a_worker_names_the_function_that_is_gone(folder: Path, pg_database: str) -> None:
+    """The schema is there, and of the right version."""
+    write_jobs(folder, pg_database)
+    with psycopg.connect(pg_database) as server:
+        server.execute("drop function windlass.cycle")
+    with started(WORKER, folder) as process:
+        assert process.ends() == 5
+
+    assert process.lines[-1].startswith(
+        "windlass: Functions in the store are missing, or not those of this Windlass (function "
+        "windlass.cycle("
+    )
+    assert process.lines[-1].endswith(" does not exist): run `windlass migrate`.")
+    assert "Traceback" not in process.output

@@ -26,7 +26,9 @@ from tests.fixtures.postgres import create_database, drop_database
 from windlass.errors import SchemaMismatch, StoreError
 from windlass.sources import Sources
 from windlass.store.interface import Store
-from windlass.store.queries import load_migrations, read_folder
+from windlass.store.postgres.expected import expected, expected_views
+from windlass.store.postgres.routines import PROTOCOL
+from windlass.store.queries import load_migrations
 
 LATEST = load_migrations("postgres")[-1].version
 
@@ -60,7 +62,7 @@ def test_both_stores_have_the_same_versions() -> None:
 def test_a_schema_is_made_from_nothing(bare: Place) -> None:
     with bare.open(Sources.system()) as store:
         assert store.schema_version() == (0, LATEST)
-        assert store.migrate() == (0, LATEST)
+        assert store.migrate() == (0, LATEST, ())
         assert store.schema_version() == (LATEST, LATEST)
         _works(bare, store)
 
@@ -71,8 +73,8 @@ def test_migrating_again_changes_nothing(bare: Place) -> None:
         _works(bare, store)
         before = tables.rows("runs")
 
-        assert store.migrate() == (LATEST, LATEST)
-        assert store.migrate() == (LATEST, LATEST)
+        assert store.migrate() == (LATEST, LATEST, ())
+        assert store.migrate() == (LATEST, LATEST, ())
         assert tables.rows("runs") == before
 
 
@@ -87,7 +89,7 @@ def test_processes_may_migrate_at_once(bare: Place) -> None:
 
     for child in children:
         child.join()
-    assert {after for (_, after), _ in answers} == {LATEST}
+    assert {after for (_, after, _), _ in answers} == {LATEST}
     with opened(bare) as tables:
         assert {row["id"] for row in tables.rows("runs")} == {ident for _, ident in answers}
 
@@ -159,20 +161,116 @@ def test_a_migration_that_was_changed_afterwards_is_refused(
         store.run(store.operations.list_workers())
 
 
-def test_a_function_that_changed_is_replaced(
+DAMAGE = {
+    "windlass.retire(text)": "drop function windlass.retire",
+    "windlass.cycle(text,bigint,text[],uuid[],bigint[],json[],json,integer,text[],text[],json,"
+    "integer,text[],uuid[],bigint)": "alter function windlass.cycle security invoker",
+    "windlass.succeed(text[],uuid[],bigint[],json[])": "alter function windlass.succeed reset all",
+    "windlass.uuid7()": "create or replace function windlass.uuid7() returns uuid "
+    "language sql as 'select null::uuid'",
+    "windlass.register(text,double precision,text,integer,text,text[],text[],integer)":
+    "alter function windlass.register stable",
+    "windlass.backoff(json,integer)": "drop function windlass.backoff; create function "
+    "windlass.backoff(p_other json, p_failures integer) returns text language sql as 'select null'",
+    "windlass.json_text(anyelement)": "alter function windlass.json_text set timezone to 'CET'",
+    "windlass.hidden()": "create function windlass.hidden() returns void language sql as ''",
+    "windlass.needs_judging(text,boolean)": "create or replace function "
+    "windlass.needs_judging(p_text text, p_alone boolean) returns boolean "
+    "language sql immutable return false",
+    "windlass.run_view": "alter view windlass.run_view reset (security_invoker)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_function_is_mended(
+    pg_database: str, schema: psycopg.Connection[tuple[object, ...]], name: str
+) -> None:
+    with PostgresPlace(pg_database).open(Sources.system()) as store:
+        assert store.outdated() == ()
+        schema.execute(DAMAGE[name].encode())
+        assert store.outdated() == (name,)
+
+        assert store.migrate() == (LATEST, LATEST, (name,))
+
+        assert store.outdated() == ()
+        assert store.migrate() == (LATEST, LATEST, ())
+        _works(PostgresPlace(pg_database), store)
+
+
+def test_all_functions_may_be_gone(
+    pg_database: str, schema: psycopg.Connection[tuple[object, ...]], role: str
+) -> None:
+    """And what was granted on the view is granted again."""
+    schema.execute(f"grant select on windlass.run_view to {role}")
+    schema.execute("drop function windlass.backoff; drop view windlass.run_view cascade")
+    schema.execute("create view windlass.run_view as select 1 as n")
+    schema.execute(f"grant select on windlass.run_view to {role}")
+    with PostgresPlace(pg_database).open(Sources.system()) as store:
+        mended = store.migrate().mended
+
+        assert {"windlass.get_runs(text,uuid[])", "windlass.run_view"} <= set(mended)
+        _works(PostgresPlace(pg_database), store)
+    may = "select has_table_privilege(%s, 'windlass.run_view', 'select')"
+    assert schema.execute(may, (role,)).fetchone() == (True,)
+
+
+def test_functions_of_another_release_are_replaced(
     pg_database: str, schema: psycopg.Connection[tuple[object, ...]]
 ) -> None:
-    schema.execute(
-        "create or replace function windlass.retire(p_worker text) returns integer "
-        "language sql set search_path = pg_catalog as 'select 99'"
-    )
-    schema.execute("update windlass.routines set checksum = 'older' where name like '%retire%'")
+    schema.execute("update windlass.routines set checksum = 'older'")
     with PostgresPlace(pg_database).open(Sources.system()) as store:
-        assert store.run(store.operations.retire("nobody")) == 99
+        assert len(store.outdated()) > 50
+        assert store.migrate() == (LATEST, LATEST, ())  # nobody has damaged anything
+        assert store.outdated() == ()
 
+
+@pytest.mark.parametrize(
+    ("protocol", "remedy"), [(PROTOCOL - 1, "windlass migrate"), (PROTOCOL + 1, "upgrade Windlass")]
+)
+def test_functions_that_speak_otherwise_are_refused(
+    pg_database: str,
+    schema: psycopg.Connection[tuple[object, ...]],
+    protocol: int,
+    remedy: str,
+) -> None:
+    schema.execute("update windlass.routines set protocol = %s", (protocol,))
+    with PostgresPlace(pg_database).open(Sources.system()) as store:
+        with pytest.raises(SchemaMismatch, match=f"functions have version .*{remedy}"):
+            store.run(store.operations.list_workers())
+        if protocol > PROTOCOL:
+            with pytest.raises(SchemaMismatch, match="upgrade Windlass"):
+                store.migrate()
+            return
         store.migrate()
+        store.run(store.operations.list_workers())
 
-        assert store.run(store.operations.retire("nobody")) == 0
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+async def test_a_function_that_is_gone_is_not_a_schema_that_is_gone(
+    pg_database: str, schema: psycopg.Connection[tuple[object, ...]], face: str
+) -> None:
+    store = PostgresPlace(pg_database).open(Sources.system())
+    schema.execute("drop function windlass.retire")
+    call = store.operations.retire("nobody")
+    with pytest.raises(SchemaMismatch) as caught:
+        _ = store.run(call) if face == "sync" else await store.arun(call)
+    await store.aclose()
+
+    assert str(caught.value) == (
+        "Functions in the store are missing, or not those of this Windlass (function "
+        "windlass.retire(unknown) does not exist): run `windlass migrate`."
+    )
+
+
+def test_a_table_that_is_gone_is_named(
+    pg_database: str, schema: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    schema.execute("drop table windlass.workers")
+    with (
+        PostgresPlace(pg_database).open(Sources.system()) as store,
+        pytest.raises(SchemaMismatch, match=r"relation .*workers.* `windlass doctor` names"),
+    ):
+        store.run(store.operations.list_workers())
 
 
 @pytest.fixture
@@ -242,24 +340,30 @@ def test_what_no_file_defines_is_dropped(
     before = schema.execute(functions).fetchone()
     for name in ("retire(text, integer)", "left_the_files()"):
         schema.execute(f"create function windlass.{name} returns void language sql as ''")
-    schema.execute("update windlass.routines set checksum = 'older' where name like '%retire%'")
-    schema.execute("insert into windlass.routines (name, checksum) values ('9_left.sql', '')")
+    schema.execute("update windlass.routines set checksum = 'older'")
 
     with PostgresPlace(pg_database).open(Sources.system()) as store:
         store.migrate()
 
         assert store.run(store.operations.retire("nobody")) == 0
     assert schema.execute(functions).fetchone() == before
-    names = {row[0] for row in schema.execute("select name from windlass.routines")}
-    assert "9_left.sql" not in names
 
 
-def test_every_function_is_recorded(
+def test_the_files_say_what_a_database_has(
     schema: psycopg.Connection[tuple[object, ...]],
 ) -> None:
-    recorded = {row[0] for row in schema.execute("select name from windlass.routines")}
+    """What doctor misses is read from their text."""
+    columns = schema.execute(
+        "select table_name, column_name from information_schema.columns "
+        "where table_schema = 'windlass'"
+    ).fetchall()
+    indexes = schema.execute("select indexname from pg_indexes where schemaname = 'windlass'")
+    wanted = expected()
 
-    assert recorded == {name for name, _ in read_folder("postgres", "functions")}
+    assert {(t, c) for t, names in wanted.columns.items() for c in names} == {
+        (table, column) for table, column in columns if table not in expected_views()
+    }
+    assert set(wanted.indexes) == {name for (name,) in indexes.fetchall()}
 
 
 def test_no_function_has_two_forms(schema: psycopg.Connection[tuple[object, ...]]) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from tests.doctor.kit import bad, checkup, of, only
+from tests.doctor.kit import bad, checkup, make_app, of, only
 from tests.fixtures.postgres import PostgresServer
 from windlass.domain.checkup import Limits, Severity
 from windlass.store.postgres.checks.clock import judge
@@ -242,17 +242,119 @@ def test_a_table_that_is_full_of_dead_rows(database: str) -> None:
 # -- schema ------------------------------------------------------------------------------------
 
 
-def test_a_function_that_somebody_changed(database: str) -> None:
-    execute(
-        database,
-        "create or replace function windlass.now() returns timestamptz language plpgsql volatile "
-        "as $$ begin return clock_timestamp() + interval '1 h'; end $$",
-    )
+@pytest.mark.parametrize(
+    ("statement", "check", "text", "advice"),
+    [
+        (
+            (
+                "create or replace function windlass.now() returns timestamptz language plpgsql "
+                "volatile as $$ begin return clock_timestamp() + interval '1 h'; end $$"
+            ),
+            "functions",
+            "1 function changed by somebody: windlass.now().",
+            "windlass migrate",
+        ),
+        (
+            "alter function windlass.retire security invoker",
+            "functions",
+            "1 function changed by somebody: windlass.retire(text).",
+            "windlass migrate",
+        ),
+        (
+            "drop function windlass.retire, windlass.now",
+            "functions",
+            "2 functions missing: windlass.now(), windlass.retire(text).",
+            "windlass migrate",
+        ),
+        (
+            (
+                "create function windlass.x() returns void language sql as ''; "
+                "revoke all on function windlass.x from public"
+            ),
+            "functions",
+            "1 function in the schema not Windlass's: windlass.x().",
+            "drops what is not its own",
+        ),
+        (
+            "grant execute on function windlass.retire to public",
+            "functions",
+            "Everybody may call 1 function: windlass.retire(text).",
+            "windlass migrate",
+        ),
+        (
+            "update windlass.routines set checksum = 'older'",
+            "functions",
+            "The functions are not those of this Windlass.",
+            "windlass migrate",
+        ),
+        (
+            "drop table windlass.progress cascade",
+            "tables",
+            "The table windlass.progress is missing.",
+            "backup",
+        ),
+        (
+            "alter table windlass.workers drop column renewed_at",
+            "tables",
+            "The column renewed_at of windlass.workers is missing.",
+            "backup",
+        ),
+        (
+            "drop index windlass.timers_by_due",
+            "tables",
+            "The index timers_by_due is missing: calls become slow, or repeat work.",
+            "Make it again: create index timers_by_due on windlass.timers (due_at)",
+        ),
+        (
+            "alter table windlass.run_keys drop constraint run_keys_pkey",
+            "tables",
+            "The index run_keys_pkey is missing: calls become slow, or repeat work.",
+            "backup",
+        ),
+        (
+            (
+                "update pg_index set indisvalid = false "
+                "where indexrelid = 'windlass.timers_by_due'::regclass"
+            ),
+            "tables",
+            "The index timers_by_due is not valid: nothing uses it.",
+            "reindex index windlass.timers_by_due",
+        ),
+        (
+            "grant all on schema windlass to public",
+            "owners",
+            (
+                "everybody may create things in the schema, and Windlass's functions would "
+                "call them with the rights of their owner."
+            ),
+            "windlass migrate",
+        ),
+    ],
+)
+def test_a_schema_that_somebody_changed(
+    database: str, statement: str, check: str, text: str, advice: str
+) -> None:
+    execute(database, statement)
 
-    found = only(checkup(database), "functions")
+    found = [f for f in of(checkup(database), check) if f.text == text]
 
-    assert found.severity is Severity.WARNING
-    assert found.text == "1 function in the database not as this Windlass has it: now."
+    assert [advice in f.advice for f in found] == [True], checkup(database)
+    assert found[0].severity.rank > Severity.NOTE.rank
+    if check == "functions" or "windlass migrate" in advice:
+        app = make_app(database)
+        app.close()
+        assert only(checkup(database), check).severity is Severity.OK
+
+
+def test_things_of_another_role_in_the_schema(database: str, role: str) -> None:
+    execute(database, "grant all on schema windlass to clerk")
+    execute(role, "create view windlass.mine as select 1 as n")
+
+    foreign, creators = of(checkup(database), "owners")
+
+    assert foreign.severity is Severity.ERROR
+    assert foreign.text.startswith("The view windlass.mine belongs to clerk and the schema to ")
+    assert creators.text.startswith("clerk may create things in the schema")
 
 
 @pytest.mark.parametrize(

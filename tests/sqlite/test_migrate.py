@@ -16,19 +16,19 @@ LATEST = load_migrations("sqlite")[-1].version
 
 
 def test_migrate_tells_the_versions(store: SqliteStore) -> None:
-    assert store.migrate() == (0, LATEST)
-    assert store.migrate() == (LATEST, LATEST)
+    assert store.migrate() == (0, LATEST, ())
+    assert store.migrate() == (LATEST, LATEST, ())
 
 
 def test_first_use_makes_the_tables(store: SqliteStore, sources: ManualSources) -> None:
     (made,) = store.run(store.operations.enqueue([new_run(sources)]))
     assert made.created
-    assert store.migrate() == (LATEST, LATEST)
+    assert store.migrate() == (LATEST, LATEST, ())
 
 
 async def test_first_use_may_be_a_read_on_the_loop(store: SqliteStore) -> None:
     assert await store.arun(store.operations.list_workers()) == []
-    assert store.migrate() == (LATEST, LATEST)
+    assert store.migrate() == (LATEST, LATEST, ())
 
 
 def test_newer_schema_asks_for_an_upgrade(store: SqliteStore, path: Path) -> None:
@@ -65,7 +65,7 @@ from windlass.store.sqlite.store import SqliteStore
 sys.stdin.readline()
 store = SqliteStore(sys.argv[1])
 store.run(store.operations.list_workers())
-print(store.migrate())
+print(tuple(store.migrate()))
 store.close()
 """
 
@@ -78,7 +78,7 @@ def test_many_processes_may_open_a_new_file_at_once(path: Path) -> None:
         process.stdin.flush()
     for process in processes:
         out, err = process.communicate(timeout=50)
-        assert out.strip() == str((LATEST, LATEST)), err
+        assert out.strip() == str((LATEST, LATEST, ())), err
     raw = apsw.Connection(str(path))
     assert raw.execute("select count(*) from schema_version").get == LATEST
     raw.close()

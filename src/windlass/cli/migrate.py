@@ -12,7 +12,8 @@ def migrate(place: Place, check: bool) -> None:
     """Bring the database's schema up to date.
 
     Safe to repeat, and safe to run from several places at once. SQLite files are brought up to
-    date by whoever opens them; on PostgreSQL, run this before starting a new version.
+    date by whoever opens them; on PostgreSQL, run this before starting a new version. It also makes
+    functions anew that somebody dropped or changed.
     """
     from windlass.errors import SchemaMismatch
 
@@ -21,8 +22,13 @@ def migrate(place: Place, check: bool) -> None:
         found, needed = app.store.schema_version()
         if found != needed:
             raise SchemaMismatch(found or None, needed)
-        before, after = found, needed
-    else:
-        before, after = app.migrate()
+        if outdated := app.store.outdated():
+            more = f" and {len(outdated) - 1} more" * (len(outdated) > 1)
+            raise SchemaMismatch(found, needed, "functions", outdated[0] + more)
+        click.echo(f"{app.store.place}: up to date ({needed})")
+        return
+    before, after, mended = app.migrate()
     told = f"up to date ({after})" if before == after else f"schema {before} → {after}"
     click.echo(f"{app.store.place}: {told}")
+    for name in mended:
+        click.echo(f"mended {name}")

@@ -35,7 +35,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from windlass.domain.artifact import Artifact
 from windlass.domain.run import (
@@ -243,6 +243,14 @@ class Wakeups(Protocol):
         ...
 
 
+class Migration(NamedTuple):
+    """What a migration did: the versions before and after, and what had been damaged."""
+
+    before: int
+    after: int
+    mended: tuple[str, ...] = ()
+
+
 class Store(Protocol):
     """A store: connections, transactions, retries. Opens nothing until first used."""
 
@@ -318,8 +326,12 @@ class Store(Protocol):
     migrates_itself: bool  # an older schema is brought up to date by whoever uses it next
     writes_abreast: int  # how many writes of one process make headway at once
 
-    def migrate(self) -> tuple[int, int]:
-        """Bring the schema up to date; returns the versions before and after."""
+    def migrate(self) -> Migration:
+        """Bring the schema up to date, and mend what can be mended."""
+        ...
+
+    def outdated(self) -> Sequence[str]:
+        """The names of what :meth:`migrate` would make anew although the version is right."""
         ...
 
     def schema_version(self) -> tuple[int, int]:

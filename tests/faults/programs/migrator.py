@@ -38,13 +38,13 @@ if url.startswith("sqlite"):
     found = newer("sqlite")
     sqlite.migrations = lambda: found  # type: ignore[assignment]
 else:
-    routines = postgres._apply_routines
+    apply = postgres._apply_migrations
 
-    def wait_first(conn: Any) -> None:
+    def and_wait(conn: Any) -> None:
+        apply(conn)
         halfway()
-        routines(conn)
 
     postgres.load_migrations = newer  # type: ignore[attr-defined]
-    postgres._apply_routines = wait_first
-before, after = Windlass(url).migrate()
+    postgres._apply_migrations = and_wait
+before, after, _ = Windlass(url).migrate()
 sys.stdout.write(f"{before} {after}\n")

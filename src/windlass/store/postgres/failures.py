@@ -37,9 +37,9 @@ _UNDONE = (
     pg.IdleSessionTimeout,  # the session had ended before the call came
 )
 _FULL = (pg.DiskFull, pg.OutOfMemory)
-# The schema, a function or a table is not there: an older schema, or none at all.
-_NO_SCHEMA = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction)
-_CHANGED = (*_NO_SCHEMA, pg.UndefinedColumn)
+# The schema or a part of it is not there: another version, none at all, or somebody's deed.
+_CHANGED = (pg.InvalidSchemaName, pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn)
+CHANGED = frozenset(kind.sqlstate for kind in _CHANGED)
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _MOST_TRIES = 100
@@ -77,8 +77,10 @@ class Patience:
             return RunNotFound(about)  # as the caller wrote it
         if known is not None:
             return known(*msgspec.json.decode(error.diag.message_detail or "[]"))
-        if isinstance(error, _NO_SCHEMA):
-            return SchemaMismatch(None, self._expected)
+        if isinstance(error, _CHANGED):
+            return missing_part(
+                error.sqlstate or "", error.diag.message_primary or "", self._expected
+            )
         return of_statement(error, self._call.name)
 
 
@@ -95,6 +97,14 @@ def of_statement(error: psycopg.Error, name: str = "a statement") -> StoreError:
     # 22 bad data, 23 a constraint, 54 a limit of the program: of the rows, not of the server
     kind = StoreRefused if (error.sqlstate or "")[:2] in {"22", "23", "54"} else StoreError
     return kind(f"PostgreSQL refused {name}: {one_line(error)}")
+
+
+def missing_part(sqlstate: str, text: str, expected: int) -> SchemaMismatch:
+    """What it means that something of ours is not there, where the version says that it should."""
+    if sqlstate == pg.InvalidSchemaName.sqlstate:
+        return SchemaMismatch(None, expected)
+    what = "functions" if sqlstate == pg.UndefinedFunction.sqlstate else "schema"
+    return SchemaMismatch(expected, expected, what, text)
 
 
 def is_outgrown(error: psycopg.Error) -> bool:

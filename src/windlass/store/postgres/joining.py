@@ -19,11 +19,12 @@ from datetime import datetime
 import msgspec
 
 from windlass.domain.run import Enqueued, NewRun, RunRecord
-from windlass.errors import SchemaMismatch, WindlassError
+from windlass.errors import WindlassError
 from windlass.sources import Clock
 from windlass.store.mending import read_row
 from windlass.store.postgres.callers import Caller, Row, Texts, awaited, blocking
 from windlass.store.postgres.enqueue import pack_batch, pack_one, unpack_batch, unpack_one
+from windlass.store.postgres.failures import CHANGED, missing_part
 from windlass.store.postgres.ids import check_new
 from windlass.store.postgres.literals import plain_array
 from windlass.store.postgres.sqlstates import SQLSTATES
@@ -32,7 +33,6 @@ from windlass.store.transactions import Joined
 
 HINT_SECONDS = 0.05
 _MOST_QUEUES = 1000
-_NO_SCHEMA = frozenset({"3F000", "42P01", "42883"})  # of failures.py, for every driver
 
 
 class Hints:
@@ -120,8 +120,8 @@ class Joining:
             detail = _detail(cause)
             if code in SQLSTATES and detail is not None:
                 return SQLSTATES[code](*msgspec.json.decode(detail))
-            if code in _NO_SCHEMA:
-                return SchemaMismatch(None, self._expected)
+            if code in CHANGED:
+                return missing_part(code, str(cause).partition("\n")[0], self._expected)
         return None
 
 

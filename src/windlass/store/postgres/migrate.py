@@ -1,23 +1,31 @@
-"""Migrations: numbered files once each, functions whenever the text of one has changed.
+"""Migrations: numbered files once each, then the functions (see :mod:`.routines`).
 
 All of it is one transaction under one lock: it happens wholly or not at all, and two who try at
-once take turns. A migration that was applied must not change afterwards (its checksum is kept);
-the functions are ``create or replace`` and may.
+once take turns. A migration that was applied must not change afterwards (its checksum is kept).
 
-Afterwards the schema has the functions of the files and no others: a changed list of arguments
-would leave the old form beside the new one. Who was granted a function has it still, by its name.
+Whoever migrates lends the functions its rights. So it reads nothing of a schema that may be
+somebody's trap (see :mod:`.owners`), and looks names up in ``pg_catalog`` alone.
 """
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
 from windlass.errors import SchemaMismatch, StoreError
-from windlass.store.queries import load_migrations, load_queries, read_folder
+from windlass.store.interface import Migration
+from windlass.store.postgres import owners, routines
+from windlass.store.queries import load_migrations, load_queries
 
 _SQL = load_queries("postgres")
+
+
+class State(NamedTuple):
+    """What a database has: the version of its schema, 0 where there is none, and its protocol."""
+
+    version: int = 0
+    protocol: int | None = None
 
 
 def expected_version() -> int:
@@ -25,46 +33,59 @@ def expected_version() -> int:
     return load_migrations("postgres")[-1].version
 
 
-def stored_version(conn: psycopg.Connection[Any]) -> int:
-    """The schema version of a database; 0 where there is none."""
+def stored_state(conn: psycopg.Connection[Any]) -> State:
+    """What a database has."""
     row = conn.execute(_SQL["schema_exists"]).fetchone()
     if row is None or not row[0]:
-        return 0
-    found = conn.execute(_SQL["schema_version"]).fetchone()
-    return int(found[0]) if found else 0
+        return State()
+    found = conn.execute(_SQL["schema_state"]).fetchone()
+    return State(*found) if found else State()
 
 
-def check(found: int) -> None:
+def check(found: State) -> None:
     """Refuse to work on another schema than ours."""
     expected = expected_version()
-    if found != expected:
-        raise SchemaMismatch(found or None, expected)
+    if found.version != expected:
+        raise SchemaMismatch(found.version or None, expected)
+    if found.protocol != routines.PROTOCOL:
+        raise SchemaMismatch(found.protocol, routines.PROTOCOL, "functions")
 
 
-def migrate(conn: psycopg.Connection[Any]) -> tuple[int, int]:
-    """Bring a database up to date; returns the versions before and after."""
+def migrate(conn: psycopg.Connection[Any]) -> Migration:
+    """Bring a database up to date."""
+    conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     with conn.transaction():
+        conn.execute(_SQL["settle"])
         conn.execute(_SQL["lock_schema"])
-        before = stored_version(conn)
-        if before > expected_version():
-            raise SchemaMismatch(before, expected_version())
+        owners.take_schema(conn)
+        before = stored_state(conn)
+        _refuse_newer(before)
         conn.execute(_SQL["create_bookkeeping"])
-        granted = conn.execute(_SQL["granted"]).fetchall()
-        if _apply_migrations(conn) or not _has_all_routines(conn):
-            _apply_routines(conn)
-            _execute_all(conn, conn.execute(_SQL["stale_functions"]).fetchall())
+        _apply_migrations(conn)
+        mended = routines.bring_up_to_date(conn)
         conn.execute(_SQL["revoke_public"])
-        for grant in granted:
-            _execute_all(conn, conn.execute(_SQL["lost_grants"], grant).fetchall())
-    return before, expected_version()
+        owners.check_contents(conn)  # again: somebody may have been allowed to, until now
+    return Migration(before.version, expected_version(), tuple(mended))
 
 
-def _apply_migrations(conn: psycopg.Connection[Any]) -> bool:
-    """Apply what is new; return whether anything was."""
+def find_outdated(conn: psycopg.Connection[Any]) -> Sequence[str]:
+    """What a migration would make anew, in a database of our version."""
+    with conn.transaction():
+        conn.execute(_SQL["settle"])
+        return routines.find_outdated(conn)
+
+
+def _refuse_newer(found: State) -> None:
+    if found.version > expected_version():
+        raise SchemaMismatch(found.version, expected_version())
+    if found.protocol is not None and found.protocol > routines.PROTOCOL:
+        raise SchemaMismatch(found.protocol, routines.PROTOCOL, "functions")
+
+
+def _apply_migrations(conn: psycopg.Connection[Any]) -> None:
     applied: dict[int, str] = dict(conn.execute(_SQL["applied_migrations"]).fetchall())
-    scripts = load_migrations("postgres")
-    for script in scripts:
-        checksum = _checksum(script.text)
+    for script in load_migrations("postgres"):
+        checksum = hashlib.sha256(script.text.encode()).hexdigest()
         known = applied.get(script.version)
         if known is None:
             conn.execute(script.text.encode())
@@ -74,30 +95,3 @@ def _apply_migrations(conn: psycopg.Connection[Any]) -> bool:
                 f"Migration {script.version} ({script.name}) was changed after it was applied: "
                 "restore the released file."
             )
-    return any(script.version not in applied for script in scripts)
-
-
-def _has_all_routines(conn: psycopg.Connection[Any]) -> bool:
-    applied: dict[str, str] = dict(conn.execute(_SQL["applied_routines"]).fetchall())
-    return applied == {name: _checksum(text) for name, text in _routines()}
-
-
-def _apply_routines(conn: psycopg.Connection[Any]) -> None:
-    """Apply all of them: which functions are still defined is known by who wrote them last."""
-    conn.execute(_SQL["forget_routines"])
-    for name, text in _routines():
-        conn.execute(text.encode())
-        conn.execute(_SQL["record_routine"], (name, _checksum(text)))
-
-
-def _routines() -> Sequence[tuple[str, str]]:
-    return read_folder("postgres", "functions")
-
-
-def _execute_all(conn: psycopg.Connection[Any], statements: Sequence[tuple[str]]) -> None:
-    for (statement,) in statements:
-        conn.execute(statement.encode())
-
-
-def _checksum(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -11,12 +11,12 @@ from typing import Self, TypeVar, cast
 import psycopg
 
 from windlass.domain.run import NewRun
-from windlass.errors import StoreError, StoreUnavailable, UsageError
+from windlass.errors import UsageError
 from windlass.sources import Clock, Sources, SystemClock
 from windlass.store.blocking import BlockingCalls
 from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
-from windlass.store.interface import Call, Operations, Wakeups
+from windlass.store.interface import Call, Migration, Operations, Wakeups
 from windlass.store.postgres import migrate, transaction
 from windlass.store.postgres.checks import checks
 from windlass.store.postgres.connections import (
@@ -27,10 +27,11 @@ from windlass.store.postgres.connections import (
     Target,
     longer,
 )
-from windlass.store.postgres.failures import Patience, is_outgrown, one_line
+from windlass.store.postgres.failures import Patience, is_outgrown, of_statement
 from windlass.store.postgres.inspection import PostgresInspection
 from windlass.store.postgres.joining import Joining
 from windlass.store.postgres.listen import PostgresWakeups
+from windlass.store.postgres.migrate import State
 from windlass.store.postgres.operations import PostgresOperations, Row, Statement
 from windlass.store.postgres.schedules import PostgresSchedules
 from windlass.store.postgres.transaction import AsyncPostgresTransaction, PostgresTransaction
@@ -168,15 +169,20 @@ class PostgresStore:
         """What can be wrong with the server."""
         return checks(self._target, self._sync, self._sources)
 
-    def migrate(self) -> tuple[int, int]:
-        """Bring the schema up to date."""
+    def migrate(self) -> Migration:
+        """Bring the schema up to date, and make functions anew that somebody has damaged."""
         with self._apart() as conn:
             return migrate.migrate(conn)
+
+    def outdated(self) -> Sequence[str]:
+        """Functions that are missing, changed, or of another release."""
+        with self._apart() as conn:
+            return migrate.find_outdated(conn)
 
     def schema_version(self) -> tuple[int, int]:
         """The version as found, and as needed."""
         with self._apart() as conn:
-            return migrate.stored_version(conn), self._expected
+            return migrate.stored_state(conn).version, self._expected
 
     def backup(self, place: Path, *, replace: bool) -> int:
         """Not for us: PostgreSQL's own tools do it better, and with the rest of the database."""
@@ -229,10 +235,8 @@ class PostgresStore:
         try:
             with psycopg.connect(self._target.conninfo, autocommit=True) as conn:
                 yield conn
-        except psycopg.OperationalError as error:
-            raise StoreUnavailable(f"PostgreSQL cannot be reached: {one_line(error)}") from error
         except psycopg.Error as error:
-            raise StoreError(f"PostgreSQL refused: {one_line(error)}") from error
+            raise of_statement(error, "a change of the schema") from error
 
     def _new_patience(self, call: Call[T]) -> Patience:
         # A renewal must come soon after the server does: well within what a call may take.
@@ -278,20 +282,20 @@ class PostgresStore:
         One that has worked goes on with what it still finds: a worker may give its leases back.
         """
         if again or not self._checked:
-            migrate.check(migrate.stored_version(conn))
+            migrate.check(migrate.stored_state(conn))
             self._checked = True
 
     async def _acheck(self, conn: PatientAsyncConnection, *, again: bool) -> None:
         if again or not self._checked:
-            migrate.check(await self._stored_version(conn))
+            migrate.check(await self._stored_state(conn))
             self._checked = True
 
-    async def _stored_version(self, conn: PatientAsyncConnection) -> int:
+    async def _stored_state(self, conn: PatientAsyncConnection) -> State:
         exists: Row | None = await (await conn.execute(self._sql["schema_exists"])).fetchone()
         if exists is None or not exists[0]:
-            return 0
-        found: Row | None = await (await conn.execute(self._sql["schema_version"])).fetchone()
-        return int(found[0]) if found else 0
+            return State()
+        found: Row | None = await (await conn.execute(self._sql["schema_state"])).fetchone()
+        return State(*found) if found else State()
 
     def _may_notify(self) -> bool:
         """Coalesce: a worker that was woken looks again after 25 ms by itself."""

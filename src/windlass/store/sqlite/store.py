@@ -25,7 +25,7 @@ from windlass.sources import Sources
 from windlass.store.blocking import BlockingCalls
 from windlass.store.checks import Check
 from windlass.store.inspection import InspectionOperations
-from windlass.store.interface import Call, Operations, Wakeups
+from windlass.store.interface import Call, Migration, Operations, Wakeups
 from windlass.store.scheduling import ScheduleOperations
 from windlass.store.sqlite.backup import backup
 from windlass.store.sqlite.ballast import Ballast
@@ -188,9 +188,13 @@ class SqliteStore:
         """What can be wrong with the file, its disk and the SQLite that reads it."""
         return checks(self.path, self.run, full=full)
 
-    def migrate(self) -> tuple[int, int]:
-        """Bring the schema up to date; return the versions before and after."""
-        return self._own().blocking.migrate()
+    def migrate(self) -> Migration:
+        """Bring the schema up to date."""
+        return Migration(*self._own().blocking.migrate())
+
+    def outdated(self) -> Sequence[str]:
+        """Nothing: there are no functions in a file."""
+        return ()
 
     def schema_version(self) -> tuple[int, int]:
         """The version as found, without making the file, and as needed."""

@@ -9,6 +9,7 @@ from windlass.store.postgres.checks import (
     durability,
     pooling,
     room,
+    schema,
     server,
     sessions,
     settings,
@@ -23,6 +24,7 @@ def checks(target: Target, pool: SyncPool, sources: Sources) -> Sequence[Check]:
     ask = Asking(pool)
     return [
         *server.checks(ask),
+        *schema.checks(ask),
         *durability.checks(ask),
         *settings.checks(ask),
         *clock.checks(ask, sources.clock),

@@ -1,6 +1,6 @@
 """How the checks ask: by the names of statements, whether or not our schema is there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,9 +25,28 @@ class Asking:
         with told(name), self._pool.connection() as conn:
             return conn.execute(self._sql[name], parameters).fetchall()
 
+    @contextmanager
+    def settled(self) -> Iterator["Settled"]:
+        """Several statements in a transaction in which names mean what PostgreSQL means by them."""
+        with told("a look at the schema"), self._pool.connection() as conn, conn.transaction():
+            conn.execute(self._sql["settle"])
+            yield Settled(conn, self._sql)
+
     def row(self, name: str, *parameters: object) -> Row:
         """The only row of an answer."""
         return self.rows(name, *parameters)[0]
+
+
+class Settled:
+    """Asks within such a transaction."""
+
+    def __init__(self, conn: PatientConnection, sql: Mapping[str, str]) -> None:
+        self._conn = conn
+        self._sql = sql
+
+    def rows(self, name: str) -> Sequence[Row]:
+        """The answer to one statement."""
+        return self._conn.execute(self._sql[name]).fetchall()
 
 
 def connect(conninfo: str, target: Target) -> PatientConnection:

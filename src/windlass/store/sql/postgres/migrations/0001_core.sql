@@ -6,8 +6,6 @@
 -- vacuum visits them early and often. They have no foreign keys; the functions keep them
 -- right, and the history checker of the fault tests proves it.
 
-create schema if not exists windlass;
-
 create table windlass.jobs (
   tenant        text not null,
   name          text not null,

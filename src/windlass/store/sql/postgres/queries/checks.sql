@@ -85,8 +85,24 @@ select s.relname, s.n_dead_tup, s.n_live_tup from pg_stat_user_tables s
  where s.schemaname = 'windlass' and s.n_dead_tup > greatest(%s, s.n_live_tup)
  order by s.n_dead_tup desc
 
--- name: function_bodies
-select p.proname, p.prosrc from pg_proc p where p.pronamespace = to_regnamespace('windlass')
+-- name: public_routines
+-- What everybody may call: so it is of a new function, until that is revoked.
+select p.oid::regprocedure::text
+  from pg_proc p
+ cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+ where p.pronamespace = to_regnamespace('windlass') and a.grantee = 0
+ order by 1
+
+-- name: schema_columns
+select c.relname::text, a.attname::text
+  from pg_class c
+  join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+ where c.relnamespace = to_regnamespace('windlass') and c.relkind in ('r', 'p')
+
+-- name: schema_indexes
+select c.relname::text, i.indisvalid and i.indisready
+  from pg_class c join pg_index i on i.indexrelid = c.oid
+ where c.relnamespace = to_regnamespace('windlass')
 
 -- name: data_folder
 -- Null where we may not know.
