@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ScheduleBusy,
         ScheduleNotFound,
         SchemaMismatch,
+        StoreBusy,
         StoreError,
         StoreFull,
         StoreRefused,
@@ -89,6 +90,7 @@ __all__ = [
     "SchemaMismatch",
     "Snooze",
     "Status",
+    "StoreBusy",
     "StoreError",
     "StoreFull",
     "StoreRefused",
@@ -118,7 +120,7 @@ _HOMES = {
         BadArguments BadDuration BadOption BadPayload ConflictError DuplicateJob IllegalTransition
         JobFileError KeyConflict LeaseLost NotFound PayloadTooLarge ProcessDied ResultTimeout
         RunExpires RunFailed RunNotFound ScheduleBusy ScheduleNotFound SchemaMismatch StoreError
-        StoreFull StoreRefused StoreUnavailable UnknownJob UsageError WindlassError
+        StoreBusy StoreFull StoreRefused StoreUnavailable UnknownJob UsageError WindlassError
     """,
     "windlass.job": "Job",
     "windlass.schedules": "Schedule",

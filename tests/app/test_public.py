@@ -15,7 +15,7 @@ NAMES = [
     "PayloadTooLarge", "ProcessDied", "Request", "ResultTimeout", "Retry", "RetryAfter", "Run",
     "RunExpires", "RunFailed",
     "RunNotFound", "Schedule", "ScheduleBusy", "ScheduleNotFound",
-    "SchemaMismatch", "Snooze", "Status", "StoreError", "StoreFull", "StoreRefused",
+    "SchemaMismatch", "Snooze", "Status", "StoreBusy", "StoreError", "StoreFull", "StoreRefused",
     "StoreUnavailable", "SyncContext", "UnknownJob", "UsageError", "Windlass", "WindlassError",
     "Worker", "WorkerOptions", "WorkerState",
 ]  # fmt: skip

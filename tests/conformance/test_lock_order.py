@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ import pytest
 
 from tests.conformance.desk import Desk
 from tests.conformance.history import History, violations
-from tests.conformance.kit import Driver, Opened, make_finish, raw, requires
+from tests.conformance.kit import Driver, Opened, held_of, make_finish, raw, requires
 from tests.conformance.places import Place, PostgresPlace, opened
 from tests.conformance.test_undone import PATIENCE, waiting
 from windlass.domain.outcome import Outcome
@@ -21,6 +22,7 @@ from windlass.domain.run import JobRow
 from windlass.domain.states import Status
 from windlass.sources import Sources
 from windlass.store.postgres.store import PostgresStore
+from windlass.store.queries import load_queries
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -43,9 +45,7 @@ def other(place: Place) -> Iterator[Connection]:
         yield conn
 
 
-def test_ends_of_two_kinds_are_taken_in_one_order(
-    place: Place, drive: Driver, other: Connection
-) -> None:
+def test_ends_of_two_kinds_wait_for_nobody(place: Place, drive: Driver, other: Connection) -> None:
     """The success is of the second run, the failure of the first; a schedule stops both."""
     first, second = sorted(drive.start_many(2), key=lambda run: run.id)
     ends = [
@@ -53,15 +53,14 @@ def test_ends_of_two_kinds_are_taken_in_one_order(
         make_finish(first, Outcome.RETRY),
     ]
     stop = "select windlass.stop_run('default', %s, 'a later slot has come')"
-    with ThreadPoolExecutor(1) as pool:
-        other.execute(stop, (first.id,))
-        ending = pool.submit(drive.finish_all, ends)
-        waiting(place, 1)
+    other.execute(stop, (first.id,))
 
-        other.execute(stop, (second.id,))
-        other.commit()
+    reply = drive.finish_all(ends)
 
-        assert ending.result(PATIENCE).lost == ()
+    assert (reply.lost, reply.busy) == ((), (held_of(first),))
+    other.execute(stop, (second.id,))  # it has ended: nobody waits for anybody
+    other.commit()
+    assert drive.finish_all(ends[1:]).busy == ()
     assert drive.get(first.ref).status is Status.CANCELED
     assert drive.get(second.ref).status is Status.SUCCEEDED
     assert violations(History.read(drive.tables)) == []
@@ -212,3 +211,31 @@ def test_runs_are_discarded_in_opposite_order_by_two_at_once(
 
     assert counted == (3, 0)
     assert violations(History.read(one.tables)) == []
+
+
+# -- waits are bounded ----------------------------------------------------------------------------
+
+BOUNDS = """
+select p.proname, p.prosrc ~* '(insert into|update windlass|delete from|for (no )?key|for update)',
+       exists (select 1 from unnest(p.proconfig) c where c like 'lock_timeout=%%')
+  from pg_proc p where p.pronamespace = 'windlass'::regnamespace
+"""
+READS = {"backlog", "due_schedules", "get_runs", "list_runs", "now", "ready_queues"}
+INNER = {
+    "advance_schedules", "drop_slots", "end_waiting", "hold_schedules", "hold_worker",
+    "lease_heads", "lease_named", "lock_schedule", "prune_live", "put_schedule", "reopen_run",
+    "start_slots", "stop_run", "take_back", "take_key",
+}  # fmt: skip
+"""Those that functions call, under their own bound, and nobody else."""
+
+
+def test_every_function_that_locks_anything_waits_for_a_bounded_time(place: Place) -> None:
+    assert isinstance(place, PostgresPlace)
+    queries = load_queries("postgres").values()
+    called = {name for sql in queries for name in re.findall(r"windlass\.(\w+)\(", sql)}
+    with psycopg.connect(place.url) as conn:
+        found = conn.execute(BOUNDS, ()).fetchall()
+
+    bounded = {name for name, _, bound in found if bound}
+    assert called - bounded == READS
+    assert {name for name, locks, _ in found if locks} - bounded == INNER

@@ -29,7 +29,7 @@ def test_a_lock_that_outlasts_the_timeouts_of_the_server_is_waited_for(
 ) -> None:
     assert isinstance(place, PostgresPlace)
     run = drive.add()
-    hasty = place.having(lock_timeout="20ms")
+    hasty = place.having(statement_timeout="300ms")  # a lock_timeout our functions set themselves
     with (
         ThreadPoolExecutor(1) as pool,
         psycopg.connect(place.url) as owner,

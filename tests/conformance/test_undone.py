@@ -17,10 +17,10 @@ import psycopg
 import pytest
 
 from tests.conformance.history import History, violations
-from tests.conformance.kit import WORKER, Driver, Face, make_finish, raw, requires
+from tests.conformance.kit import Driver, Face, held_of, make_finish, raw, requires
 from tests.conformance.places import Place, PostgresPlace, opened
+from windlass.domain.event import EventType
 from windlass.domain.outcome import Outcome
-from windlass.domain.states import Status
 from windlass.sources import Sources
 from windlass.store.interface import Call, Store
 
@@ -141,23 +141,40 @@ def test_an_enqueue_that_was_undone_by_a_deadlock_is_repeated(
 
 
 @requires("parallel_writers")
-def test_ends_that_were_undone_by_a_deadlock_are_recorded_once(
+def test_a_discard_that_was_undone_by_a_deadlock_counts_once(
     place: Place, ours: Driver, caller: Connection
 ) -> None:
+    """The ends of attempts wait for nobody, so they are never undone like this."""
+
     def take(conn: Connection, run: str) -> None:
-        conn.execute("select windlass.cancel('default', %s)", (run,))
+        conn.execute("select from windlass.runs where id = %s for update", (run,))
 
     held = sorted(ours.start_many(3), key=lambda run: run.id)
-    ends = [make_finish(run, Outcome.SUCCEEDED, result=raw(1)) for run in held]
-    cycle = ours.ops.cycle(WORKER, 9, ends, None)
+    ours.finish_all([make_finish(run, Outcome.FAILED) for run in held])
+    names = tuple(run.id for run in held)
+    discard = ours.ops.discard("default", names)
 
-    reply = in_a_knot(place, caller, lambda: ours.call(cycle), take, tuple(run.id for run in held))
+    assert in_a_knot(place, caller, lambda: ours.call(discard), take, names) == 3
+
+    assert [ours.trail(run.ref).count(EventType.DISCARDED) for run in held] == [1, 1, 1]
+    sound(ours)
+
+
+@requires("parallel_writers")
+def test_ends_wait_for_no_lock_and_so_close_no_knot(
+    place: Place, ours: Driver, caller: Connection
+) -> None:
+    held = ours.start_many(3)
+    caller.execute("select windlass.cancel('default', %s)", (held[1].id,))
+
+    reply = ours.finish_all([make_finish(run, Outcome.SUCCEEDED) for run in held])
 
     assert reply.lost == ()
-    assert [row["outcome"] for row in ours.rows("attempts")] == ["succeeded"] * 3
-    asked = [run.id for run in held if "run.cancel_requested" in ours.trail(run.ref)]
-    assert asked == [held[0].id, held[2].id]
-    assert {ours.get(run.ref).status for run in held} == {Status.SUCCEEDED}
+    assert reply.busy == (held_of(held[1]),)
+    assert [ours.get(run.ref).status for run in held] == ["succeeded", "running", "succeeded"]
+    caller.commit()
+    again = ours.finish(held[1], Outcome.SUCCEEDED)
+    assert (again.lost, again.busy) == ((), ())
     sound(ours)
 
 

@@ -39,7 +39,7 @@ from windlass.domain.outcome import Outcome
 from windlass.domain.run import CycleReply, Finish, Want, WorkerInfo
 from windlass.engine import names
 from windlass.engine.holdings import Holdings
-from windlass.engine.pump import Trip
+from windlass.engine.trip import Trip
 from windlass.sources import Sources
 from windlass.store.interface import Call
 from windlass.transport.memory import MemoryTransport

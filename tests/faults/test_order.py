@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import msgspec
 import psycopg
 
 from tests.faults.harness import Stage, eventually
@@ -13,8 +14,8 @@ from windlass.domain.run import Finish, Want, WorkerInfo
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = %s"
 
 
-def test_an_end_that_waited_for_a_cancel_is_not_older_than_it(postgres_stage: Stage) -> None:
-    """The end begins first, and comes second: it must take its time when the row is its own."""
+def test_a_cancel_that_waited_for_an_end_is_not_older_than_it(postgres_stage: Stage) -> None:
+    """The cancel begins first, and comes second: it must take its time when the row is its own."""
     stage = postgres_stage
     store = stage.app.store
     ghost = WorkerInfo(id="w", host="", pid=1, version="", queues=None, jobs=("load",), seats=1)
@@ -30,19 +31,17 @@ def test_an_end_that_waited_for_a_cancel_is_not_older_than_it(postgres_stage: St
         delay=60.0,
         counts=True,
     )
-    ending = threading.Thread(
-        target=lambda: store.run(store.operations.cycle("w", 2, [end], None)), daemon=True
-    )
+    canceling = threading.Thread(target=lambda: stage.app.cancel(run.id), daemon=True)
     with psycopg.connect(stage.url) as other, psycopg.connect(stage.url, autocommit=True) as look:
         other.execute("select from windlass.leases for update")
-        ending.start()
+        canceling.start()
         eventually(
             lambda: (look.execute(WAITING, (look.info.dbname,)).fetchone() or (0,))[0],
-            what="the end waits for the row",
+            what="the cancel waits for the row",
         )
-        other.execute("select windlass.cancel('default', %s)", (run.id,))
-    ending.join(10)
+        other.execute("select windlass.finish(%s::json)", (msgspec.json.encode([end]).decode(),))
+    canceling.join(10)
 
     kinds = [row["type"] for row in stage.rows("events")]
-    assert kinds == ["run.enqueued", "run.started", "run.cancel_requested", "run.canceled"]
+    assert kinds == ["run.enqueued", "run.started", "run.retrying", "run.canceled"]
     stage.check(settled=True)

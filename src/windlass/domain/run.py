@@ -149,6 +149,7 @@ class CycleReply(msgspec.Struct, frozen=True, kw_only=True):
 
     now: datetime
     lost: tuple[Held, ...] = ()  # finishes refused: the lease is another's, or gone
+    busy: tuple[Held, ...] = ()  # finishes not recorded yet: somebody has the lease locked
     claimed: tuple[Claimed, ...] = ()
     marks: dict[str, Mark] = {}  # per queue, the last key taken
     # per queue, the last key looked at, where the window ended the look
@@ -158,6 +159,7 @@ class CycleReply(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] = ()
     searched: float = 0.0
     refused: bool = False  # the worker is dead to the store: register anew
+    locked: bool = False  # nothing was claimed: somebody has the worker's row locked
 
 
 class Ordered(msgspec.Struct, frozen=True):

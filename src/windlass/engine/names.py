@@ -1,17 +1,24 @@
-"""A worker's name in the store, where none may stay to which nobody answers."""
+"""A worker's name and its jobs in the store. No name stays there to which nobody answers."""
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.domain.run import JobRow, WorkerInfo
-from windlass.errors import SchemaMismatch, StoreError, StoreRefused, StoreUnavailable
+from windlass.errors import (
+    SchemaMismatch,
+    StoreBusy,
+    StoreError,
+    StoreRefused,
+    StoreUnavailable,
+)
 from windlass.logs import steady_log
 from windlass.sources import Sources
 from windlass.store.interface import Store
 
 log = steady_log(__name__)
 
+_ENOUGH_BUSY = 3  # rows that are locked, and it probably is the table
 _TAKEN_BACK = 1.0  # seconds; with a store that does not answer, the name runs out with its lease
 
 
@@ -24,19 +31,26 @@ async def introduce(
     lease: float,
     poll: float,
     told: Callable[[], Awaitable[None]],
+    later: Callable[[], None],
     again: bool,
 ) -> float:
     """Make a worker and its jobs known; wait for a store that is not there yet.
 
     Returns when the registration was sent, by the monotonic clock. `told` is called in between,
-    when the store knows the jobs. `again`: it was known before, and waits out other trouble of
-    the store's as well, as its heartbeat does. One that starts is told of it.
+    when the store knows the jobs. Where somebody has a job or a schedule locked the worker starts
+    without, and `later` is called: they are stored some time later. `again`: it was known before,
+    and waits out other trouble of the store's as well, as its heartbeat does. One that starts is
+    told of it.
     """
     while True:
         try:
-            # So that processes without this code can enqueue by name.
-            await store.arun(store.operations.sync_jobs(jobs))
-            await told()
+            try:
+                # So that processes without this code can enqueue by name.
+                await store_jobs(store, jobs)
+                await told()
+            except StoreBusy as error:
+                log.warning("jobs not stored yet", extra={"error": str(error)})
+                later()
             sent = sources.clock.monotonic()
             await register(store, info, lease)
             return sent
@@ -47,6 +61,25 @@ async def introduce(
                 raise
             log.warning("waiting for the store", extra={"error": str(error)})
             await asyncio.sleep(poll * (0.5 + sources.jitter()))
+
+
+async def store_jobs(store: Store, jobs: Sequence[JobRow], worker: str | None = None) -> None:
+    """Store definitions; raises StoreBusy where somebody has one locked, and stores the others.
+
+    `worker` runs these from now on.
+    """
+    try:
+        await store.arun(store.operations.sync_jobs(jobs, worker))
+    except StoreBusy:
+        busy = 0
+        for job in jobs:
+            try:
+                await store.arun(store.operations.sync_jobs([job]))
+            except StoreBusy:
+                busy += 1
+                if busy >= _ENOUGH_BUSY:
+                    break
+        raise
 
 
 async def register(store: Store, info: WorkerInfo, lease: float) -> None:

@@ -24,6 +24,10 @@ What happens when it dies here:
   failure that says so; what fails for any other reason is the store's trouble, of whatever kind,
   and is kept (see :mod:`windlass.engine.troubled`): a success is never told otherwise because the
   store had a bad moment;
+- somebody has a lease locked: its end comes back as ``busy``, neither recorded nor lost, and is
+  sent again; the others of its trip are recorded, and the claim goes on. If another row or a whole
+  table is locked, the store gives up on the trip soon (``StoreBusy``): then ends and claims go
+  apart, ends that fail together go one by one, and one that fails alone is kept as above;
 - the schema has outgrown this program: the trip ends by that error, and the worker with it.
 """
 
@@ -32,17 +36,19 @@ import contextvars
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 
 from windlass.domain.outcome import Outcome, describe_error
 from windlass.domain.run import Claimed, CycleReply, Finish, Held, RunRef, Want
 from windlass.domain.states import Failure
 from windlass.engine.allowance import Allowance
 from windlass.engine.holdings import Holdings
-from windlass.engine.lanes import BATCH, Lane, Look
-from windlass.engine.troubled import Troubled
+from windlass.engine.lanes import BATCH, Lane
+from windlass.engine.outbox import Outbox
+from windlass.engine.trip import Trip, goes_back
+from windlass.engine.troubled import Busy, Troubled
 from windlass.errors import (
     SchemaMismatch,
+    StoreBusy,
     StoreFull,
     StoreRefused,
     StoreUnavailable,
@@ -60,30 +66,10 @@ _WORTH_OVERLAPPING = 200
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _ENOUGH_TROUBLE = 3  # ends refused one after another, and it is not they that are at fault
-_HEAVIEST = 4 * 1024**2  # bytes of results and errors in one trip; a single end may have more
-_LIGHTEST = 64 * 1024
+_LONG_BUSY = 0.5  # seconds between two tries of an end whose lease is locked, to tell of it
 _LONG_TRIP = 5.0  # seconds, after which the next carries less: everything else waits meanwhile
 # What is wrong with an end itself, at any moment.
 _REFUSED = (StoreRefused, UsageError)
-
-
-@dataclass(slots=True)
-class Trip:
-    """One round trip to the store."""
-
-    finishes: list[Finish]
-    worker: str = ""  # the name under which it is sent
-    want: Want | None = None
-    claim_no: int = 0
-    lane: Lane | None = None  # whose claim it is; none for runs that a transport brought
-    look: Look | None = None  # what the lane remembers of it
-    troubled: bool = False  # one end that the store tripped over before
-    weight: int = 0  # of its ends; at least what was allowed, where some had to stay behind
-
-    @property
-    def kinds(self) -> int:
-        """Whether it has ends, or asks for runs, or both."""
-        return bool(self.finishes) + (self.want is not None)
 
 
 class Pump:
@@ -113,15 +99,16 @@ class Pump:
         self._requeued = requeued
         self._may_claim = may_claim
         self._ended = ended
-        self._ends: deque[Finish] = deque()
+        self._ends = Outbox()
         self._troubled = Troubled()
+        self._busy = Busy()
         self._runs = Allowance(BATCH, 1)
-        self._weight = Allowance(_HEAVIEST, _LIGHTEST)
         self._kinds = Allowance(2, 1)
         self._ends_next = True  # where ends and claims go by turns
         self._delivered: deque[tuple[RunRef, ...]] = deque()
         self.brought = 0  # runs that a transport brought, and whose claim was not answered yet
         self._trips: set[asyncio.Task[None]] = set()
+        self._apart: set[asyncio.Task[None]] = set()  # those of ends that go alone
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._scheduled = False
@@ -136,7 +123,7 @@ class Pump:
 
     def end(self, finish: Finish) -> None:
         """Send the end of an attempt."""
-        self._ends.append(finish)
+        self._ends.add([finish])
         self._quiet.clear()
         self.nudge()
 
@@ -155,7 +142,8 @@ class Pump:
     @property
     def idle(self) -> bool:
         """Whether nothing is to be sent and nothing is on its way."""
-        return not self._ends and not self._troubled and not self._trips
+        kept = self._ends or self._troubled or self._busy
+        return not kept and not self._trips and not self._apart
 
     def nudge(self) -> None:
         """Look, after what the loop has to do right now, whether to send something."""
@@ -182,16 +170,22 @@ class Pump:
         loop = asyncio.get_running_loop()
         if loop.time() < self._resume_at:
             return
+        # Beside the others: nobody waits for it, whatever it waits for.
+        if not self._apart and (end := self._troubled.next(loop.time())) is not None:
+            self._send(Trip([end], troubled=True), self._apart)
         while len(self._trips) < _MOST_TRIPS:
             trip = self._next_trip(loop.time())
             if trip is None:
                 self._set_alarm(loop)
                 return
-            trip.worker = self.worker
-            self._quiet.clear()
-            task = loop.create_task(self._go(trip), name="windlass-trip")
-            self._trips.add(task)
-            task.add_done_callback(self._came_back)
+            self._send(trip, self._trips)
+
+    def _send(self, trip: Trip, beside: set[asyncio.Task[None]]) -> None:
+        trip.worker = self.worker
+        self._quiet.clear()
+        task = asyncio.get_running_loop().create_task(self._go(trip), name="windlass-trip")
+        beside.add(task)
+        task.add_done_callback(self._came_back)
 
     def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
         """Look again when the walk of a lane has rested."""
@@ -202,9 +196,7 @@ class Pump:
         self._alarm = loop.call_at(min(times), self.nudge) if times else None
 
     def _next_trip(self, now: float) -> Trip | None:
-        troubled = self._troubled.next(now)
-        if troubled is not None:
-            return Trip([troubled], troubled=True)
+        self._ends.add(self._busy.due(now))
         brought = self._delivered and self._may_take()
         lane = None if brought else self._hungry_lane(now)
         room = min(lane.room(now), self._runs.now) if lane is not None else 0
@@ -218,7 +210,8 @@ class Pump:
         if apart and asks and sends:
             sends, self._ends_next = self._ends_next, not self._ends_next
             asks = not sends
-        trip = self._pack() if sends else Trip([])
+        finishes, weight = self._ends.pack() if sends else ([], 0)
+        trip = Trip(finishes, weight=weight)
         if asks:
             self._ask(trip, lane, room, now)
         return trip
@@ -233,25 +226,6 @@ class Pump:
             self._lanes.remove(lane)
             self._lanes.append(lane)
         trip.claim_no = self._holdings.begin_claim()
-
-    def _pack(self) -> Trip:
-        """The next ends: a batch of them, if that is not too heavy."""
-        batch = [self._ends.popleft() for _ in range(min(len(self._ends), BATCH))]
-        weight = sum([len(f.result) for f in batch if f.result is not None])
-        weight += sum([len(f.error.traceback) for f in batch if f.error is not None])
-        return Trip(batch, weight=weight) if weight <= self._weight.now else self._pack_less(batch)
-
-    def _pack_less(self, batch: list[Finish]) -> Trip:
-        """The first of them, as far as that is allowed, and one in any case; the others stay."""
-        weight = count = 0
-        for finish in batch:
-            weight += len(finish.result) if finish.result is not None else 0
-            weight += len(finish.error.traceback) if finish.error is not None else 0
-            if count and weight > self._weight.now:
-                break
-            count += 1
-        self._ends.extendleft(reversed(batch[count:]))
-        return Trip(batch[:count], weight=max(weight, self._weight.now))
 
     def _hungry_lane(self, now: float) -> Lane | None:
         """The lane that wants runs, has room, and was not asked for the longest time."""
@@ -278,6 +252,8 @@ class Pump:
             call.repeatable = False  # not by the store, which would send just as much again
         try:
             reply = await self._store.arun(call)
+        except StoreBusy as error:
+            await self._sort_out(trip, error)
         except (StoreUnavailable, StoreFull) as error:
             self._postpone(trip, error)
         except SchemaMismatch:
@@ -288,7 +264,7 @@ class Pump:
             if not trip.troubled:
                 self._rest()  # lest a store that refuses every claim be asked without end
         except asyncio.CancelledError:
-            self._ends.extendleft(reversed(trip.finishes))
+            self._ends.put_back(trip.finishes)
             raise
         else:
             self.trips += 1
@@ -300,7 +276,10 @@ class Pump:
             if trip.troubled:
                 self._troubled.recorded()
             self._read(trip, reply)
-            back = [RunRef(f.tenant, f.id) for f in trip.finishes if _goes_back(f)]
+            kept = {(held.tenant, held.id) for held in reply.busy}
+            back = [RunRef(f.tenant, f.id) for f in trip.finishes if goes_back(f)]
+            if kept:
+                back = [run for run in back if (run.tenant, run.id) not in kept]
             if back:
                 await self._requeued(back)
         finally:
@@ -316,14 +295,14 @@ class Pump:
             log.warning(
                 "lease lost, nothing recorded", extra={"run": lost.id, "tenant": lost.tenant}
             )
-        for finish in trip.finishes:
-            self._forgotten(Held(finish.tenant, finish.id, finish.token))
+        self._settle(trip.finishes, reply)
         if trip.worker != self.worker:
             if reply.claimed:
                 extra = {"worker": trip.worker, "runs": len(reply.claimed)}
                 log.warning("claim answered too late, dropped", extra=extra)
-        elif reply.refused:
-            self._refused()
+        elif reply.refused or reply.locked:
+            if reply.refused:
+                self._refused()
             self._rest()
         else:
             if trip.lane is not None and trip.look is not None:
@@ -331,30 +310,61 @@ class Pump:
             if reply.claimed:
                 self._arrived(reply.claimed)
 
+    def _settle(self, finishes: Sequence[Finish], reply: CycleReply) -> None:
+        """Forget the leases that are over; ends whose lease is locked are sent again."""
+        busy, pauses, loop = frozenset(reply.busy), set(), asyncio.get_running_loop()
+        for finish in finishes:
+            held = Held(finish.tenant, finish.id, finish.token)
+            if held in busy:
+                pause = self._busy.add(finish, loop.time())
+                if pause not in pauses:
+                    pauses.add(pause)
+                    loop.call_later(pause, self.nudge)
+                if pause >= _LONG_BUSY:
+                    log.warning("end kept, the lease is locked", extra={"run": finish.id})
+            else:
+                self._busy.settled(held)
+                self._forgotten(held)
+
     def _allow(self, trip: Trip, claimed: int) -> None:
         """It arrived: more may."""
         self._kinds.arrived(trip.kinds)
-        self._weight.arrived(trip.weight)
+        self._ends.allowed.arrived(trip.weight)
         self._runs.arrived(claimed)
 
     def _allow_less(self, trip: Trip) -> None:
         """It was lost, or took so long that others waited for it."""
         self._kinds.lost(trip.kinds)
         if trip.weight:
-            self._weight.lost(trip.weight)
+            self._ends.allowed.lost(trip.weight)
         if trip.want is not None:
             self._runs.lost(trip.want.limit)
 
     def _postpone(self, trip: Trip, error: WindlassError) -> None:
         """The store cannot be reached: keep the ends, and try again with less after a pause."""
         if len(trip.finishes) == 1:
-            self._ends += trip.finishes  # it may be too large by itself: let the others pass
+            self._ends.add(trip.finishes)  # it may be too large by itself: let the others pass
         else:
-            self._ends.extendleft(reversed(trip.finishes))
-        self._ends_next = True
+            self._ends.put_back(trip.finishes)
+        # By turns, whichever of them is lost: neither keeps the other from its turn.
+        self._ends_next = trip.want is not None
         self._allow_less(trip)
         self._rest()
         log.warning("store unavailable", extra={"error": str(error)})
+
+    async def _sort_out(self, trip: Trip, error: WindlassError) -> None:
+        """Somebody has locked what it needs, other than a lease: find out what, and go round it."""
+        if trip.kinds == 2:  # the claim, or one of the ends: they go apart for a while
+            self._ends.put_back(trip.finishes)
+            self._ends_next = True
+            self._kinds.lost(trip.kinds)
+        elif len(trip.finishes) == 1:
+            self._keep(trip.finishes[0], error)
+            return
+        else:
+            await self._one_by_one(trip.finishes)
+        log.warning("store busy", extra={"error": str(error)})
+        self._rest()
 
     def _rest(self) -> None:
         """Send nothing for a while, longer each time until something succeeds."""
@@ -372,7 +382,7 @@ class Pump:
                 trouble = 0 if await self._try_alone(left[0]) else trouble + 1
                 left.popleft()
         finally:
-            self._ends.extendleft(reversed(left))
+            self._ends.put_back(left)
 
     async def _try_alone(self, finish: Finish) -> bool:
         """Whether it is settled; if not, it is kept."""
@@ -397,7 +407,7 @@ class Pump:
     async def _send_alone(self, finish: Finish) -> None:
         operations = self._store.operations
         try:
-            await self._store.arun(operations.cycle(self.worker, 0, [finish], None))
+            reply = await self._store.arun(operations.cycle(self.worker, 0, [finish], None))
         except _REFUSED as error:
             substitute = Finish(
                 tenant=finish.tenant,
@@ -408,21 +418,13 @@ class Pump:
                 error=describe_error(error),
                 counts=True,
             )
-            await self._store.arun(operations.cycle(self.worker, 0, [substitute], None))
-        self._forgotten(Held(finish.tenant, finish.id, finish.token))
+            reply = await self._store.arun(operations.cycle(self.worker, 0, [substitute], None))
+        self._settle([finish], reply)
 
     def _came_back(self, task: asyncio.Task[None]) -> None:
         self._trips.discard(task)
+        self._apart.discard(task)
         if self.idle:
             self._quiet.set()
         self._ended(task)
         self.nudge()
-
-
-def _goes_back(finish: Finish) -> bool:
-    """Whether the run is ready again at once."""
-    if finish.outcome in (Outcome.RETRY, Outcome.SNOOZED):
-        return not finish.delay
-    if finish.outcome is Outcome.CRASHED:
-        return finish.failure is None
-    return finish.outcome is Outcome.RELEASED

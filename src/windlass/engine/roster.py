@@ -13,6 +13,7 @@ from importlib.metadata import version
 from windlass.domain.job import Executor, JobSpec
 from windlass.domain.run import JobRow, WorkerInfo
 from windlass.engine.lanes import Lane
+from windlass.engine.names import store_jobs
 from windlass.engine.options import WorkerOptions
 from windlass.errors import SchemaMismatch, StoreError, StoreRefused, WindlassError
 from windlass.logs import steady_log
@@ -91,7 +92,7 @@ class Roster:
             await self._changed.wait()
             self._changed.clear()
             try:
-                await store.arun(store.operations.sync_jobs(self.rows(), worker()))
+                await store_jobs(store, self.rows(), worker())
                 await told()
             except SchemaMismatch:
                 raise

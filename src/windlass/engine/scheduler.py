@@ -20,6 +20,10 @@ What happens when it dies here:
 When a process starts, its scheduler moves slots to come where today's zone data have them, and,
 after what is due, forgets the record of schedules whose deletion was interrupted, piece by piece.
 
+A schedule that somebody has locked is passed over by the store, and comes back as ``lost``. If
+something else is locked, such as a run that ``cancel_running`` is to end, the store gives up on the
+call soon: then each decision goes by itself, and the one that is held up is left for some seconds.
+
 A schedule that cannot be read (its zone has left the zone data), or whose run the store cannot
 hold, is reported once and left as it is, and the others go on: it is due until somebody changes it,
 or a worker with other zone data fires it. Now and then it is tried again.
@@ -43,6 +47,7 @@ from windlass.engine.service import Service
 from windlass.errors import (
     BadOption,
     SchemaMismatch,
+    StoreBusy,
     StoreRefused,
     UsageError,
     WindlassError,
@@ -59,9 +64,12 @@ Name = tuple[str, str]  # tenant and id
 LIMIT = 500
 LOOK_AGAIN = 10.0
 _LOST = 0.1
+_LONGEST_LOST = 1.0
+_ENOUGH_HELD = 3  # decisions held up one after another, and it probably is a table
 _JOBS_KEPT = 5.0
 _MOST_TOLD = 10_000
 _TRY_AGAIN = 60.0  # what could not be fired
+_HELD = 5.0  # what somebody has locked: each try costs the others half a second
 _REFUSED = (StoreRefused, UsageError)  # what is wrong with a decision itself, at any moment
 _EARLY = timedelta(milliseconds=1)  # a timer may end a little before its time
 
@@ -86,6 +94,8 @@ class Scheduler(Service):
         self._unfit: dict[Name, int] = {}  # schedules that cannot be fired, and their versions
         self._told: dict[Name, int] = {}  # those that were reported
         self._try_again = 0.0
+        self._lost = 0  # looks in a row at which somebody else was at a schedule
+        self._held: dict[Name, float] = {}  # schedules that are held up, and until when to wait
         self._jobs: dict[tuple[str, str], JobRow | None] = {}
         self._jobs_read = -_JOBS_KEPT
         self._begun = False
@@ -100,13 +110,15 @@ class Scheduler(Service):
             self._begun = True
         schedules = self._store.schedules
         self.looks += 1
-        reply = await self._store.arun(schedules.due(LIMIT + len(self._unfit)))
+        passed = len(self._unfit) + len(self._held)
+        reply = await self._store.arun(schedules.due(LIMIT + passed))
         decisions = await self._decisions(reply)
-        lost = await self._fire(decisions)
+        self._lost = self._lost + 1 if await self._fire(decisions) else 0
         released = await self._release() if reply.waiting else False
-        if lost:
-            return _LOST * (0.5 + self._sources.jitter())
-        if released or (reply.more and len(reply.rows) > len(self._unfit)):
+        if self._lost:  # the longer somebody is at it, the less often we look
+            pause = min(_LOST * 2.0 ** min(self._lost - 1, 5), _LONGEST_LOST)
+            return min(pause * (0.5 + self._sources.jitter()), self._pause(reply, decisions))
+        if released or (reply.more and len(reply.rows) > len(self._unfit) + len(self._held)):
             return 0
         return 0 if await self._forget() else self._pause(reply, decisions)
 
@@ -116,7 +128,13 @@ class Scheduler(Service):
             self._unfit, self._try_again = {}, now + _TRY_AGAIN
         due = {(row.tenant, row.id) for row in reply.rows}
         self._unfit = {name: version for name, version in self._unfit.items() if name in due}
-        rows = [row for row in reply.rows if self._unfit.get((row.tenant, row.id)) != row.version]
+        self._held = {name: until for name, until in self._held.items() if until > now}
+        rows = [
+            row
+            for row in reply.rows
+            if self._unfit.get((row.tenant, row.id)) != row.version
+            and (row.tenant, row.id) not in self._held
+        ]
         jobs = await self._jobs_of(rows)
         found = []
         for row in rows:
@@ -151,7 +169,38 @@ class Scheduler(Service):
                 self._pass_over(decision, error)
                 return ()
             return [pair for each in decisions for pair in await self._write([each])]
+        except StoreBusy:
+            return await self._write_one_by_one(decisions)
         return [*zip(decisions, reply.results, strict=True)]
+
+    async def _write_one_by_one(
+        self, decisions: Sequence[Decision]
+    ) -> Sequence[tuple[Decision, Fired]]:
+        """Have each written by itself; those that are held up must not hold up the others."""
+        written: list[tuple[Decision, Fired]] = []
+        held = 0
+        for decision in decisions:
+            if held >= _ENOUGH_HELD:
+                written.append((decision, Fired(lost=True)))  # the next look is soon
+                continue
+            try:
+                reply = await self._store.arun(self._store.schedules.fire([decision]))
+            except _REFUSED as error:
+                self._pass_over(decision, error)
+            except StoreBusy as error:
+                held += 1
+                self._leave(decision, error)
+            else:
+                held = 0
+                written.append((decision, reply.results[0]))
+        return written
+
+    def _leave(self, decision: Decision, error: StoreBusy) -> None:
+        """Leave out a schedule that somebody holds up, for a moment."""
+        until = self._sources.clock.monotonic() + _HELD
+        self._held[decision.tenant, decision.id] = until
+        extra = {"tenant": decision.tenant, "schedule": decision.id, "error": str(error)}
+        log.warning("schedule is held up", extra=extra)
 
     def _pass_over(
         self, what: ScheduleRow | Decision, error: WindlassError, **named: object
@@ -241,6 +290,9 @@ class Scheduler(Service):
         if reply.waiting:
             longest = min(longest, self._poll)
         moved = (decision.next_slot for decision in decisions)
+        if self._held:
+            until = min(self._held.values()) - self._sources.clock.monotonic()
+            longest = max(0.0, min(longest, until))
         slots = [slot for slot in (reply.next_slot, *moved) if slot is not None]
         if not slots:
             return longest

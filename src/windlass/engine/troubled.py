@@ -1,17 +1,23 @@
-"""Ends that the store tripped over, for no reason that lies in them as far as anybody knows.
+"""Ends that are sent again, for no reason that lies in them as far as anybody knows.
 
-An end that travels with others makes the store refuse them too, and the claim that goes with them.
-So each of these goes alone, without a claim, at growing intervals, until it is recorded or its
-worker ends. It is not given up before: its lease would pass to another, who would do the work
-again, only to trip over the same stone.
+Over some the store tripped (:class:`Troubled`). Such an end, if it travels with others, makes the
+store refuse them too, and the claim that goes with them. So each of these goes alone, without a
+claim, at growing intervals, until it is recorded or its worker ends. It is not given up before: its
+lease would pass to another, who would do the work again, only to trip over the same stone.
+
+Of others somebody has the lease locked (:class:`Busy`), by a cancel that is not committed, say. The
+store passes over them, so they harm no neighbour: they travel with the others, again and again.
 """
 
 from collections import deque
+from collections.abc import Sequence
 
-from windlass.domain.run import Finish
+from windlass.domain.run import Finish, Held
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
+_FIRST_BUSY = 0.02  # most locks are held for the time of a call
+_LONGEST_BUSY = 1.0
 
 
 class Troubled:
@@ -40,3 +46,35 @@ class Troubled:
         """One of them was: the others need not wait."""
         self._pause = _FIRST_PAUSE
         self._resume_at = 0.0
+
+
+class Busy:
+    """Ends whose lease somebody has locked, and when to send each again."""
+
+    def __init__(self) -> None:
+        self._ends: list[tuple[float, Finish]] = []
+        self._pauses: dict[Held, float] = {}  # the next pause of each that was ever here
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(self, finish: Finish, now: float) -> float:
+        """Keep an end; the seconds until its next try."""
+        held = Held(finish.tenant, finish.id, finish.token)
+        pause = self._pauses.get(held, _FIRST_BUSY)
+        self._pauses[held] = min(pause * 2, _LONGEST_BUSY)
+        self._ends.append((now + pause, finish))
+        return pause
+
+    def due(self, now: float) -> Sequence[Finish]:
+        """Those that may be tried now."""
+        if not self._ends:
+            return ()
+        due = [finish for at, finish in self._ends if at <= now]
+        self._ends = [(at, finish) for at, finish in self._ends if at > now]
+        return due
+
+    def settled(self, held: Held) -> None:
+        """It was recorded, or is lost."""
+        if self._pauses:
+            self._pauses.pop(held, None)

@@ -81,9 +81,7 @@ class Worker:
         called whenever the store has heard of them. `isolation` is for child processes."""
         if not jobs and not expecting:
             raise UsageError("A worker needs at least one job: none is registered.")
-        self._store = store
-        self._options = options
-        self._sources = sources
+        self._store, self._options, self._sources = store, options, sources
         self._transport = transport or StoreTransport()
         self._holdings = Holdings()
         self._roster = Roster(jobs, options)
@@ -212,6 +210,7 @@ class Worker:
             lease=self._options.lease,
             poll=self._options.poll,
             told=self._jobs_told,
+            later=self._roster.tell,
             again=self._renewal is not None,
         )
         self._runner.worker = self._pump.worker = info.id

@@ -28,7 +28,7 @@ from windlass.domain.timetable import (
     ScheduleRow,
     Stored,
 )
-from windlass.errors import BadOption, UsageError
+from windlass.errors import BadOption, StoreBusy, UsageError
 from windlass.files.definition import Plan
 from windlass.requester import Requester
 from windlass.schedules.deleting import delete_wholly
@@ -70,6 +70,7 @@ class SyncReport:
     unchanged: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     failed: dict[str, UsageError] = field(default_factory=dict)
+    busy: StoreBusy | None = None  # some are not stored yet: somebody has them locked
     left: Sequence[ScheduleRow] = ()  # stored as declared in code, which does not declare them
 
     @property
@@ -172,13 +173,25 @@ class Declarations:
             if made is not None:
                 new.append(made)
         for some in _batches(new):
-            answers: Sequence[Stored] = yield self._scope.store.schedules.put(some)
-            for item, answer in zip(some, answers, strict=True):
-                kept = {
-                    PutOutcome.CREATED: report.created,
-                    PutOutcome.CHANGED: report.changed,
-                }.get(answer.what, report.unchanged)
-                kept.append(item.key or item.id)
+            yield from self._store(some, report)
+
+    def _store(self, some: Sequence[NewSchedule], report: SyncReport) -> Flow[None]:
+        """Store these; one that somebody has locked does not keep the others from it."""
+        try:
+            answers: Sequence[Stored] = yield self._scope.store.schedules.put(some, patient=False)
+        except StoreBusy as error:
+            if len(some) == 1:
+                report.busy = error
+                return
+            for one in some:
+                yield from self._store([one], report)
+            return
+        for item, answer in zip(some, answers, strict=True):
+            kept = {
+                PutOutcome.CREATED: report.created,
+                PutOutcome.CHANGED: report.changed,
+            }.get(answer.what, report.unchanged)
+            kept.append(item.key or item.id)
 
     def _new(
         self, one: Declared, row: ScheduleRow | None, now: datetime
@@ -204,7 +217,11 @@ class Declarations:
             key = FILE + name
             row = stored.pop(key, None)
             if key not in declared and row is not None:
-                yield from delete_wholly(self._scope.store, row.ref)
+                try:
+                    yield from delete_wholly(self._scope.store, row.ref)
+                except StoreBusy as error:
+                    report.busy = error
+                    continue
                 report.removed.append(key)
             withdrawn.discard(name)
 

@@ -36,7 +36,10 @@ class ScheduleFaces:
         ...
 
     def sync(self) -> SyncReport:
-        """Store what the code and its job files declare, as each worker does when it starts."""
+        """Store what the code and its job files declare, as each worker does when it starts.
+
+        Raises StoreBusy where somebody has one of the schedules locked; the others are stored.
+        """
         verbs = self._verbs
         return verbs.perform(verbs.sync())
 

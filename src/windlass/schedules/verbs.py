@@ -78,10 +78,15 @@ class ScheduleVerbs(Verbs):
         self._asides = count(1)
 
     def sync(self) -> Flow[SyncReport]:
-        """Store what the code and its job files declare, as each worker does when it starts."""
+        """Store what the code and its job files declare, as each worker does when it starts.
+
+        Raises StoreBusy where somebody has one of the schedules locked; the others are stored.
+        """
         report = yield from self._declarations.sync()
         if report.news:
             yield Hint()
+        if report.busy is not None:
+            raise report.busy
         return report
 
     def left(self) -> Flow[Sequence[Schedule]]:

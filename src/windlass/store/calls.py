@@ -6,10 +6,16 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Call(Generic[T_co]):
-    """One transaction against a store. Opaque: only the store that made it runs it."""
+    """One transaction against a store. Opaque: only the store that made it runs it.
 
-    __slots__ = ("name", "repeatable")
+    ``patient``: whether it waits for some seconds where another transaction holds a lock that it
+    needs, because a person or a program asked for it and nothing else waits. A worker's calls are
+    not: they raise :class:`~windlass.errors.StoreBusy` soon.
+    """
 
-    def __init__(self, name: str, *, repeatable: bool) -> None:
+    __slots__ = ("name", "patient", "repeatable")
+
+    def __init__(self, name: str, *, repeatable: bool, patient: bool = False) -> None:
         self.name = name
         self.repeatable = repeatable
+        self.patient = patient

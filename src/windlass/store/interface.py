@@ -134,9 +134,12 @@ class Operations(ControlOperations, Protocol):
     ) -> Call[CycleReply]:
         """Record the ends of attempts, then claim more: one round trip, one transaction.
 
-        Finishes whose lease does not match come back as ``lost``; the others are applied.
+        Finishes whose lease does not match come back as ``lost``; the others are applied, but
+        those whose lease somebody has locked: they come back as ``busy``, and are to be sent
+        again. Nothing waits for a lock, so one locked run delays no other.
         ``finishes`` may come from any worker's leases: the token decides. Claims only for
-        a worker that is registered and alive, else ``refused`` (finishes still count).
+        a worker that is registered and alive, else ``refused`` (finishes still count), and whose
+        row nobody has locked, else ``locked``.
         ``claim_no`` is stored in the leases made, see :meth:`renew`.
         """
         ...

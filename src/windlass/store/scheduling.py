@@ -28,7 +28,9 @@ class ScheduleOperations(Protocol):
     run's end does not touch the tables of schedules.
     """
 
-    def put(self, schedules: Sequence[NewSchedule]) -> Call[Sequence[Stored]]:
+    def put(
+        self, schedules: Sequence[NewSchedule], *, patient: bool = True
+    ) -> Call[Sequence[Stored]]:
         """Store schedules, found by key or, without one, by id; answers in the order given.
 
         A known one whose job, rule, input, options, overlap and key are the same is left as it

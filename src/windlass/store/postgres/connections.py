@@ -3,8 +3,8 @@
 Two small pools, one for each face. Both hand out a connection for one call and take it back;
 both forget what another process, or an event loop that is gone, has opened. A call in which
 nothing moves for ``stall`` seconds is given up and its connection closed: a network that swallows
-packets must not hold a worker longer than its lease. Large calls have longer, see
-:mod:`windlass.store.postgres.waits`.
+packets must not hold a worker longer than its lease. The server is told to cancel it, too. Large
+calls have longer, see :mod:`windlass.store.postgres.patient`.
 """
 
 import asyncio
@@ -18,19 +18,23 @@ from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import psycopg
-from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
-from psycopg.waiting import wait_async
 
 from windlass.errors import BadOption, StoreError
 from windlass.store.postgres.addresses import with_addresses
+from windlass.store.postgres.patient import (
+    PatientAsyncConnection,
+    PatientConnection,
+    agive_up,
+    discard,
+    give_up,
+    is_own,
+    is_working,
+)
 from windlass.store.postgres.sqlstates import SQLSTATES
-from windlass.store.postgres.waits import time_for, while_it_moves
 from windlass.store.queries import load_queries
-from windlass.store.transactions import forked
 
-RV = TypeVar("RV")
 C = TypeVar("C", bound=psycopg.AsyncConnection[Any])
 
 _MAX_IDLE = 4
@@ -125,61 +129,6 @@ def _unreadable() -> BadOption:
     return BadOption("url", why)
 
 
-class PatientConnection(psycopg.Connection[tuple[object, ...]]):
-    """A connection whose calls give up after ``stall`` seconds in which nothing moved.
-
-    ``prepares``: whether a statement that was prepared will be there the next time. ``extra``: the
-    seconds that the current call may take longer, for its size. ``begins``: whether a call has
-    to say how its transaction is isolated, since the default is not what the functions need.
-    """
-
-    stall: float | None = None
-    extra: float = 0.0
-    prepares = False
-    begins = False
-    process: int | None = None  # the one that opened it
-
-    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Wait as psycopg does, but never for ever, and not for a fork."""
-        if not is_own(self):
-            raise forked()
-        if timeout is None and self.stall is not None:
-            gen = while_it_moves(gen, self.stall + self.extra)
-        return super().wait(gen, interval, timeout)
-
-
-class PatientAsyncConnection(psycopg.AsyncConnection[tuple[object, ...]]):
-    """The asynchronous twin."""
-
-    stall: float | None = None
-    extra: float = 0.0
-    prepares = False
-    begins = False
-    process: int | None = None
-
-    async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Wait as psycopg does, but never for ever, and not at all for whoever cancels.
-
-        psycopg would ask the server to cancel the statement, and wait up to ten seconds for it
-        to comply. The pool drops the connection instead.
-        """
-        if not is_own(self):
-            raise forked()
-        if timeout is None and self.stall is not None:
-            gen = while_it_moves(gen, self.stall + self.extra)
-        return await wait_async(gen, self.pgconn.socket, interval, timeout)
-
-
-@contextmanager
-def longer(conn: PatientConnection | PatientAsyncConnection, weight: int) -> Iterator[None]:
-    """Let a call that carries so many bytes take longer."""
-    conn.extra = time_for(weight)
-    try:
-        yield
-    finally:
-        conn.extra = 0.0
-
-
 class SyncPool:
     """Connections of the blocking face: as many as threads call at once."""
 
@@ -200,7 +149,7 @@ class SyncPool:
             if _is_unharmed(conn, error):
                 self._take_back(conn)
             else:
-                discard(conn)
+                give_up(conn)
             raise
         self._take_back(conn)
 
@@ -254,6 +203,7 @@ class AsyncPool:
         self._pid = os.getpid()
         self._shelves: dict[asyncio.AbstractEventLoop, _Shelf] = {}
         self._inherited: dict[asyncio.AbstractEventLoop, _Shelf] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[PatientAsyncConnection]:
@@ -267,7 +217,7 @@ class AsyncPool:
                 if _is_unharmed(conn, error):
                     shelf.idle.append(conn)
                 else:
-                    discard(conn)
+                    self._give_up(conn)
                 raise
             if not conn.closed:
                 shelf.idle.append(conn)
@@ -276,8 +226,20 @@ class AsyncPool:
         """Close what is idle, on every loop."""
         while conn := self._own().take():
             await conn.close()
+        if self._leaving:
+            loop = asyncio.get_running_loop()
+            await asyncio.gather(*[task for task in self._leaving if task.get_loop() is loop])
         for shelf in list(self._shelves.values()):
             shelf.empty()
+
+    def _give_up(self, conn: PatientAsyncConnection) -> None:
+        """As :func:`give_up`, and nobody waits for it: they may have been canceled."""
+        if not is_working(conn):
+            discard(conn)
+            return
+        task = asyncio.get_running_loop().create_task(agive_up(conn), name="windlass-give-up")
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
 
     def _own(self) -> "_Shelf":
         """What this loop has; that of loops which are gone is forgotten."""
@@ -405,14 +367,3 @@ async def whole(connect: Coroutine[Any, Any, C]) -> C:
         if not opening.cancel() and not opening.cancelled() and opening.exception() is None:
             opening.result().pgconn.finish()
         raise
-
-
-def discard(conn: PatientConnection | PatientAsyncConnection) -> None:
-    """Drop a connection in an unknown state, without a word to the server."""
-    if is_own(conn):
-        conn.pgconn.finish()
-
-
-def is_own(conn: PatientConnection | PatientAsyncConnection) -> bool:
-    """Whether this process has opened it; of a fork even its farewell would end the parent's."""
-    return conn.process is None or conn.process == os.getpid()

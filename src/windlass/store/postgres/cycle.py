@@ -84,11 +84,12 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
     """
     now: datetime | None = None
     lost: list[Held] = []
+    busy: list[Held] = []
     claimed: list[Claimed] = []
     last: dict[str, tuple[Any, ...]] = {}
     stops: dict[str, Mark] = {}
     search = _NO_SEARCH
-    refused = False
+    refused = locked = False
     for row in rows:
         kind = row[0]
         if kind == "run":
@@ -100,20 +101,26 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
             search = _decode_search(row[9])
         elif kind == "lost":
             lost.append(Held(row[1], row[2], row[5]))
+        elif kind == "busy":
+            busy.append(Held(row[1], row[2], row[5]))
         elif kind == "refused":
             refused = True
+        elif kind == "locked":
+            locked = True
         else:
             now = instant(row[14])
     assert now is not None, "windlass.cycle always tells the time"
     return CycleReply(
         now=now,
         lost=tuple(lost),
+        busy=tuple(busy),
         claimed=tuple(claimed),
         marks={queue: _mark(row) for queue, row in last.items()} if marked else {},
         stops=stops,
         queues=search.names,
         searched=search.seconds,
         refused=refused,
+        locked=locked,
     )
 
 

@@ -2,20 +2,26 @@
 
 - A private SQLSTATE is an answer: it becomes the error it stands for.
 - A deadlock, a serialisation failure or a timeout of the server's (statement_timeout,
-  lock_timeout, idle_session_timeout, …) undid the whole call: it is repeated, always.
+  idle_session_timeout, …) undid the whole call: it is repeated, always.
+- A lock that another transaction holds for too long (lock_timeout; our functions set their own) did
+  so too: the call is repeated if it is patient. One of a worker's is not: others wait for it.
 - A lost connection leaves the outcome unknown: the call is repeated only if it is repeatable.
   A server that has become a standby takes no writes: another may have its name by now.
 - A value that the server cannot hold is the caller's trouble (StoreRefused).
 - Everything else is a misconfiguration or trouble of the server's own, and is told as it is.
 """
 
+from typing import Any
+
 import msgspec
 import psycopg
 from psycopg import errors as pg
 
+from windlass.duration import format_duration
 from windlass.errors import (
     RunNotFound,
     SchemaMismatch,
+    StoreBusy,
     StoreError,
     StoreFull,
     StoreRefused,
@@ -31,7 +37,6 @@ _UNDONE = (
     pg.SerializationFailure,
     pg.DeadlockDetected,
     pg.QueryCanceled,
-    pg.LockNotAvailable,
     pg.TransactionTimeout,
     pg.IdleInTransactionSessionTimeout,
     pg.IdleSessionTimeout,  # the session had ended before the call came
@@ -62,7 +67,11 @@ class Patience:
     def after(self, error: psycopg.Error) -> float:
         """Return the seconds to wait before trying again, or raise what the error means."""
         self._tries += 1
-        again = isinstance(error, _UNDONE) or (is_outage(error) and self._call.repeatable)
+        again = (
+            isinstance(error, _UNDONE)
+            or (isinstance(error, pg.LockNotAvailable) and self._call.patient)
+            or (is_outage(error) and self._call.repeatable)
+        )
         late = self._sources.clock.monotonic() > self._deadline or self._tries >= _MOST_TRIES
         if not again or late:
             raise self._meaning(error) from error
@@ -90,8 +99,10 @@ def of_statement(error: psycopg.Error, name: str = "a statement") -> StoreError:
         standby = isinstance(error, pg.ReadOnlySqlTransaction)
         how = "takes no writes" if standby else "cannot be reached"
         return StoreUnavailable(f"PostgreSQL {how}: {one_line(error)}")
+    if isinstance(error, pg.LockNotAvailable):
+        return locked(name)
     if isinstance(error, _UNDONE):
-        return StoreUnavailable(f"PostgreSQL did not come to it: {one_line(error)}")
+        return StoreUnavailable(f"PostgreSQL gave up on {name}: {one_line(error)}")
     if isinstance(error, _FULL):
         return StoreFull(f"PostgreSQL has no room: {one_line(error)}")
     # 22 bad data, 23 a constraint, 54 a limit of the program: of the rows, not of the server
@@ -105,6 +116,24 @@ def missing_part(sqlstate: str, text: str, expected: int) -> SchemaMismatch:
         return SchemaMismatch(None, expected)
     what = "functions" if sqlstate == pg.UndefinedFunction.sqlstate else "schema"
     return SchemaMismatch(expected, expected, what, text)
+
+
+def locked(name: str, holder: str | None = None) -> StoreBusy:
+    """What is told of a call that waited for a lock in vain; `holder` is who probably has it."""
+    remedy = f", probably {holder}: end it, or try again." if holder else ": try again later."
+    return StoreBusy(
+        f"PostgreSQL gave up on {name} because another transaction holds a lock that it needs"
+        f"{remedy}"
+    )
+
+
+def named_holder(row: tuple[Any, ...] | None) -> str | None:
+    """A row of ``lock_holder`` in words; not everybody may know what a session is and does."""
+    if row is None:
+        return None
+    pid, application, age = row
+    known = f" ({application})" if application else ""
+    return f"process {pid}{known}" + (f", open for {format_duration(age)}" if age else "")
 
 
 def is_outgrown(error: psycopg.Error) -> bool:

@@ -24,7 +24,7 @@ from windlass.sources import Clock
 from windlass.store.mending import read_row
 from windlass.store.postgres.callers import Caller, Row, Texts, awaited, blocking
 from windlass.store.postgres.enqueue import pack_batch, pack_one, unpack_batch, unpack_one
-from windlass.store.postgres.failures import CHANGED, missing_part
+from windlass.store.postgres.failures import CHANGED, locked, missing_part
 from windlass.store.postgres.ids import check_new
 from windlass.store.postgres.literals import plain_array
 from windlass.store.postgres.sqlstates import SQLSTATES
@@ -33,6 +33,7 @@ from windlass.store.transactions import Joined
 
 HINT_SECONDS = 0.05
 _MOST_QUEUES = 1000
+_LOCKED = "55P03"
 
 
 class Hints:
@@ -120,6 +121,8 @@ class Joining:
             detail = _detail(cause)
             if code in SQLSTATES and detail is not None:
                 return SQLSTATES[code](*msgspec.json.decode(detail))
+            if code == _LOCKED:
+                return locked("enqueue")
             if code in CHANGED:
                 return missing_part(code, str(cause).partition("\n")[0], self._expected)
         return None

@@ -65,9 +65,10 @@ class Statement(Call[T]):
         read: Callable[[Sequence[Row]], T],
         *,
         repeatable: bool = True,
+        patient: bool = False,
         about: str | None = None,
     ) -> None:
-        super().__init__(name, repeatable=repeatable)
+        super().__init__(name, repeatable=repeatable, patient=patient)
         self.about = about
         self.sql = sql
         self.parameters = parameters
@@ -127,6 +128,7 @@ class PostgresArtifacts:
             self._sql["put_artifact"],
             parameters,
             lambda rows: _only(rows, Artifact),
+            patient=True,
         )
 
     def get(self, tenant: str, artifact: str) -> Call[Artifact | None]:
@@ -146,6 +148,7 @@ class PostgresArtifacts:
             (tenant, id_or_nobody(artifact)),
             _value,
             repeatable=False,
+            patient=True,
         )
 
     def delete_under(self, held: Held, artifact: str) -> Call[bool | None]:
@@ -156,6 +159,7 @@ class PostgresArtifacts:
             (held.tenant, id_or_nobody(held.id), held.token, id_or_nobody(artifact)),
             _value,
             repeatable=False,
+            patient=True,
         )
 
 
@@ -172,10 +176,17 @@ class _Calls:
         read: Callable[[Sequence[Row]], T],
         *,
         repeatable: bool = True,
+        patient: bool = False,
         about: str | None = None,
     ) -> Call[T]:
         return Statement(
-            name, self._sql[name], parameters, read, repeatable=repeatable, about=about
+            name,
+            self._sql[name],
+            parameters,
+            read,
+            repeatable=repeatable,
+            patient=patient,
+            about=about,
         )
 
 
@@ -188,6 +199,7 @@ class PostgresControl(_Calls):
             "cancel",
             (run.tenant, id_or_nobody(run.id), reason),
             lambda rows: _only(rows, RunRecord),
+            patient=True,
             about=run.id,
         )
 
@@ -198,6 +210,7 @@ class PostgresControl(_Calls):
             (run.tenant, id_or_nobody(run.id), max_attempts),
             lambda rows: _only(rows, RunRecord),
             repeatable=False,
+            patient=True,
             about=run.id,
         )
 
@@ -210,13 +223,14 @@ class PostgresControl(_Calls):
             (run.tenant, id_or_nobody(run.id), at, delay),
             lambda rows: _only(rows, RunRecord),
             repeatable=False,
+            patient=True,
             about=run.id,
         )
 
     def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
         """Take failed runs off the dead letters. Not repeatable: a second try would count none."""
         parameters = (tenant, plain_array(only_ids(runs)))
-        return self._call("discard", parameters, _value, repeatable=False)
+        return self._call("discard", parameters, _value, repeatable=False, patient=True)
 
 
 class PostgresOperations(PostgresControl):
@@ -242,13 +256,13 @@ class PostgresOperations(PostgresControl):
         """Insert runs; one alone, and those without options, take shorter ways."""
         check_new(runs)
         if len(runs) == 1:
-            return self._call("enqueue", pack_one(runs[0]), unpack_one)
-        if are_plain(runs):
-            return self._call(
-                "enqueue_plain", pack_plain(runs), lambda rows: unpack_batch(runs, rows[0][0])
-            )
+            return self._call("enqueue", pack_one(runs[0]), unpack_one, patient=True)
+        plain = are_plain(runs)
         return self._call(
-            "enqueue_many", pack_batch(runs), lambda rows: unpack_batch(runs, rows[0][0])
+            "enqueue_plain" if plain else "enqueue_many",
+            pack_plain(runs) if plain else pack_batch(runs),
+            lambda rows: unpack_batch(runs, rows[0][0]),
+            patient=True,
         )
 
     def register(self, worker: WorkerInfo, lease: float) -> Call[datetime]:
@@ -325,7 +339,7 @@ class PostgresOperations(PostgresControl):
     def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]:
         """Record the latest progress."""
         parameters = (held.tenant, id_or_nobody(held.id), held.token, fraction, message)
-        return self._call("progress", parameters, _value)
+        return self._call("progress", parameters, _value, patient=True)
 
     def get_run(self, run: RunRef) -> Call[RunRecord | None]:
         """One run."""

@@ -45,12 +45,15 @@ class PostgresSchedules:
     def __init__(self) -> None:
         self._sql = load_queries("postgres")
 
-    def put(self, schedules: Sequence[NewSchedule]) -> Call[Sequence[Stored]]:
+    def put(
+        self, schedules: Sequence[NewSchedule], *, patient: bool = True
+    ) -> Call[Sequence[Stored]]:
         """Store schedules."""
         for schedule in schedules:
             if not is_id(schedule.id):
                 raise bad_id(schedule)
-        return self._call("put_schedules", (_encode(schedules).decode(),), _stored)
+        parameters = (_encode(schedules).decode(),)
+        return self._call("put_schedules", parameters, _stored, patient=patient)
 
     def get(self, ref: ScheduleRef) -> Call[ScheduleRow | None]:
         """One schedule."""
@@ -82,11 +85,14 @@ class PostgresSchedules:
     ) -> Call[ScheduleRow | None]:
         """Pause or resume."""
         parameters = (*_name(ref), enabled, next_slot, version)
-        return self._call("enable_schedule", parameters, _row_or_none)
+        return self._call("enable_schedule", parameters, _row_or_none, patient=True)
 
     def delete(self, ref: ScheduleRef, limit: int = MOST_FORGOTTEN) -> Call[bool]:
         """Delete a schedule."""
-        return self._call("delete_schedule", (*_name(ref), limit), lambda rows: bool(rows[0][0]))
+        parameters = (*_name(ref), limit)
+        return self._call(
+            "delete_schedule", parameters, lambda rows: bool(rows[0][0]), patient=True
+        )
 
     def forget_slots(self, limit: int = MOST_FORGOTTEN) -> Call[bool]:
         """Delete what is left of the slots of schedules that were deleted."""
@@ -114,6 +120,7 @@ class PostgresSchedules:
             "fire_schedules",
             (_encode(named).decode(), MOST_WAITING),
             lambda rows: _unpack_fire(decisions, rows[0][0]),
+            patient=not any(decision.advance for decision in decisions),
         )
 
     def release_waiting(self, limit: int) -> Call[ReleaseReply]:
@@ -132,9 +139,14 @@ class PostgresSchedules:
         )
 
     def _call(
-        self, name: str, parameters: tuple[object, ...], read: Callable[[Sequence[Row]], T]
+        self,
+        name: str,
+        parameters: tuple[object, ...],
+        read: Callable[[Sequence[Row]], T],
+        *,
+        patient: bool = False,
     ) -> Call[T]:
-        return Statement(name, self._sql[name], parameters, read)
+        return Statement(name, self._sql[name], parameters, read, patient=patient)
 
 
 class _Page(msgspec.Struct):

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, cast
@@ -11,7 +11,7 @@ from typing import Self, TypeVar, cast
 import psycopg
 
 from windlass.domain.run import NewRun
-from windlass.errors import UsageError
+from windlass.errors import StoreBusy, UsageError
 from windlass.sources import Clock, Sources, SystemClock
 from windlass.store.blocking import BlockingCalls
 from windlass.store.checks import Check
@@ -21,21 +21,29 @@ from windlass.store.postgres import migrate, transaction
 from windlass.store.postgres.checks import checks
 from windlass.store.postgres.connections import (
     AsyncPool,
-    PatientAsyncConnection,
-    PatientConnection,
     SyncPool,
     Target,
-    longer,
 )
-from windlass.store.postgres.failures import Patience, is_outgrown, of_statement
+from windlass.store.postgres.failures import (
+    Patience,
+    is_outgrown,
+    locked,
+    named_holder,
+    of_statement,
+)
 from windlass.store.postgres.inspection import PostgresInspection
 from windlass.store.postgres.joining import Joining
 from windlass.store.postgres.listen import PostgresWakeups
 from windlass.store.postgres.migrate import State
 from windlass.store.postgres.operations import PostgresOperations, Row, Statement
+from windlass.store.postgres.patient import (
+    PatientAsyncConnection,
+    PatientConnection,
+    longer,
+    time_for,
+)
 from windlass.store.postgres.schedules import PostgresSchedules
 from windlass.store.postgres.transaction import AsyncPostgresTransaction, PostgresTransaction
-from windlass.store.postgres.waits import time_for
 from windlass.store.queries import load_queries
 from windlass.store.scheduling import ScheduleOperations
 from windlass.store.transactions import Joined, TransactionScope
@@ -115,7 +123,10 @@ class PostgresStore:
                 if is_outgrown(error) and not looked:
                     looked = True
                     continue
-                pause = patience.after(error)
+                try:
+                    pause = patience.after(error)
+                except StoreBusy:
+                    raise locked(call.name, await self._aholder()) from error
             await asyncio.sleep(pause)
 
     def join(self, connection: object, runs: Sequence[NewRun]) -> Joined:
@@ -226,8 +237,23 @@ class PostgresStore:
                 if is_outgrown(error) and not looked:
                     looked = True  # the check knows what to say of it
                     continue
-                pause = patience.after(error)
+                try:
+                    pause = patience.after(error)
+                except StoreBusy:
+                    raise locked(call.name, self._holder()) from error
             time.sleep(pause)
+
+    def _holder(self) -> str | None:
+        """Who probably holds the lock that a call has waited for."""
+        with suppress(psycopg.Error), self._sync.connection() as conn:
+            return named_holder(conn.execute(self._sql["lock_holder"]).fetchone())
+        return None
+
+    async def _aholder(self) -> str | None:
+        with suppress(psycopg.Error):
+            async with self._async.connection() as conn:
+                return named_holder(await (await conn.execute(self._sql["lock_holder"])).fetchone())
+        return None
 
     @contextmanager
     def _apart(self) -> Iterator[psycopg.Connection[Row]]:
@@ -248,7 +274,7 @@ class PostgresStore:
     def _execute(self, conn: PatientConnection, call: Statement[T]) -> T:
         prepare = conn.prepares and call.keeps_its_plan
         if self._fake is None and not conn.begins:
-            with longer(conn, call.weight):
+            with longer(conn, call.weight, call.patient):
                 cursor = conn.execute(call.sql, call.parameters, prepare=prepare)
             return call.answer(cursor.fetchall())
         with conn.transaction():
@@ -256,14 +282,14 @@ class PostgresStore:
                 conn.execute(self._sql["read_committed"])
             if self._fake is not None:
                 conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
-            with longer(conn, call.weight):
+            with longer(conn, call.weight, call.patient):
                 rows = conn.execute(call.sql, call.parameters).fetchall()
         return call.answer(rows)
 
     async def _aexecute(self, conn: PatientAsyncConnection, call: Statement[T]) -> T:
         prepare = conn.prepares and call.keeps_its_plan
         if self._fake is None and not conn.begins:
-            with longer(conn, call.weight):
+            with longer(conn, call.weight, call.patient):
                 cursor = await conn.execute(call.sql, call.parameters, prepare=prepare)
             return call.answer(await cursor.fetchall())
         async with conn.transaction():
@@ -271,7 +297,7 @@ class PostgresStore:
                 await conn.execute(self._sql["read_committed"])
             if self._fake is not None:
                 await conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
-            with longer(conn, call.weight):
+            with longer(conn, call.weight, call.patient):
                 cursor = await conn.execute(call.sql, call.parameters)
                 rows = await cursor.fetchall()
         return call.answer(rows)

@@ -13,11 +13,10 @@ from psycopg.pq import TransactionStatus
 
 from windlass.store.postgres.connections import (
     AsyncPool,
-    PatientAsyncConnection,
-    PatientConnection,
     SyncPool,
 )
 from windlass.store.postgres.failures import of_statement
+from windlass.store.postgres.patient import PatientAsyncConnection, PatientConnection
 from windlass.store.transactions import Parameters, Rows, ended_by_itself
 
 

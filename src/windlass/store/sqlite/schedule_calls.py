@@ -25,7 +25,7 @@ from windlass.store.sqlite.operations import Kind, SqliteCall
 class SqliteSchedules:
     """The operations of :class:`windlass.store.scheduling.ScheduleOperations`."""
 
-    def put(self, new: Sequence[NewSchedule]) -> Call[Sequence[Stored]]:
+    def put(self, new: Sequence[NewSchedule], *, patient: bool = True) -> Call[Sequence[Stored]]:
         return SqliteCall(
             "put_schedules", Kind.WRITE, lambda tx: schedules.put(tx, new), repeatable=True
         )

@@ -25,6 +25,7 @@ create or replace function windlass.enqueue(
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '5s'
 as $$
 #variable_conflict use_column
 declare

@@ -6,6 +6,7 @@ create or replace function windlass.enqueue_plain(
 ) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '5s'
 as $$
 declare
   v_now timestamptz := windlass.now();

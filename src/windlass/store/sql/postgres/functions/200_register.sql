@@ -6,6 +6,7 @@ create or replace function windlass.register(
 ) returns timestamptz
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '500ms'
 as $$
 declare
   v_now timestamptz := windlass.now();

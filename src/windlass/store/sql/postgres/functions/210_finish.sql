@@ -1,7 +1,7 @@
 -- Record the ends of attempts. Items: tenant, id, token, outcome (succeeded, retry, failed,
 -- snoozed, canceled, released, crashed), and as they apply delay, failure, result, error, counts,
 -- timed_out, version (of the definition that was run). An item counts only under the lease's
--- token; the others are returned.
+-- token; the others are returned, as by windlass.succeed.
 --
 -- crashed is told by a worker that outlived its handler: crash_count + 1, and the run is ready
 -- again, or failed where a failure is given.
@@ -9,11 +9,12 @@
 -- Under a cancel intent, what would send the run round again ends it canceled; outcomes that
 -- end it anyway stand (domain/states.py: under_intent).
 create or replace function windlass.finish(p_finishes json)
-returns table (tenant text, id uuid, token bigint)
+returns table (tenant text, id uuid, token bigint, busy boolean)
 language plpgsql volatile security definer
 set extra_float_digits = 1
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '500ms'
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
@@ -33,10 +34,14 @@ begin
            as x(tenant text, id uuid, token bigint, outcome text, delay double precision,
                 failure text, result json, error json, counts boolean, timed_out boolean,
                 version text)
-     order by x.tenant, x.id
+  ), held as materialized (
+    select l.place, i.*
+      from item i
+     cross join lateral (select l.ctid as place from windlass.leases l
+                          where l.tenant = i.tenant and l.id = i.id and l.token = i.token
+                            for update skip locked) l
   ), gone as (
-    delete from windlass.leases l using item i
-     where l.tenant = any (array[i.tenant]) and l.id = i.id and l.token = i.token
+    delete from windlass.leases l using held i where l.ctid = i.place
     returning l.tenant, l.id, l.job, l.queue, l.rank, l.worker, l.started_at, l.attempt,
               l.failures + coalesce(i.counts, false)::integer as failures,
               l.crash_count + (i.outcome = 'crashed')::integer as crash_count,
@@ -127,7 +132,9 @@ begin
 
   if v_gone < json_array_length(p_finishes) then
     return query
-      select x.tenant, x.id, x.token
+      select x.tenant, x.id, x.token,
+             (select true from windlass.leases l
+               where l.tenant = x.tenant and l.id = x.id and l.token = x.token limit 1) is not null
         from json_to_recordset(p_finishes) as x(tenant text, id uuid, token bigint)
        where not exists (select 1 from unnest(v_tenants, v_ids, v_tokens) as g(tenant, id, token)
                           where g.tenant = x.tenant and g.id = x.id and g.token = x.token);

@@ -10,12 +10,16 @@ create or replace function windlass.claim_ids(
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := windlass.now();
+  v_alive boolean := windlass.hold_worker(p_worker, v_now);
 begin
-  if not windlass.hold_worker(p_worker, v_now) then
+  if v_alive is null then
+    return;  -- its row is locked
+  elsif not v_alive then
     raise exception 'worker % is not registered, or its lease has run out', p_worker
       using errcode = 'WL008', detail = json_build_array(p_worker)::text;
   end if;

@@ -4,6 +4,8 @@
 -- Each row returned says what it is:
 --   now      started_at is the store's clock
 --   lost     (tenant, id, token) of an end that was not recorded: the lease is another's
+--   busy     the same: somebody has the lease locked. Send that end again
+--   locked   nothing was claimed: somebody has this worker's row locked. Ask again
 --   refused  nothing was claimed: this worker is dead to the store and must register anew
 --   run      a run that the worker now holds, as from windlass.claim
 --   stop     the window ended the look into a queue at (rank, ready_at, id): there may be more
@@ -23,27 +25,26 @@ create or replace function windlass.cycle(
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := windlass.now();
+  v_alive boolean;
 begin
   kind := 'now';
   started_at := v_now;
   return next;
-  if p_ids is not null and p_others is not null then
-    perform windlass.lock_leases(p_tenants, p_ids, p_tokens, p_others);
-  end if;
   if p_ids is not null then
     return query
-      select 'lost', s.tenant, s.id, null::text, null::text, s.token, null::integer,
+      select case when s.busy then 'busy' else 'lost' end, s.tenant, s.id, null::text, null::text, s.token, null::integer,
              null::integer, null::integer, null::json, null::json, null::text, null::integer,
              null::timestamptz, null::timestamptz, null::uuid, null::timestamptz
         from windlass.succeed(p_tenants, p_ids, p_tokens, p_results) s;
   end if;
   if p_others is not null then
     return query
-      select 'lost', s.tenant, s.id, null::text, null::text, s.token, null::integer,
+      select case when s.busy then 'busy' else 'lost' end, s.tenant, s.id, null::text, null::text, s.token, null::integer,
              null::integer, null::integer, null::json, null::json, null::text, null::integer,
              null::timestamptz, null::timestamptz, null::uuid, null::timestamptz
         from windlass.finish(p_others) s;
@@ -52,8 +53,9 @@ begin
     -- Later than what ended above, which may be what is claimed here. Asked once: an instant
     -- later the worker might be dead, and what ended must count all the same.
     v_now := windlass.now();
-    if not windlass.hold_worker(p_worker, v_now) then
-      kind := 'refused';
+    v_alive := windlass.hold_worker(p_worker, v_now);
+    if v_alive is not true then
+      kind := case when v_alive is null then 'locked' else 'refused' end;
       return next;
     elsif p_run_ids is not null then
       return query

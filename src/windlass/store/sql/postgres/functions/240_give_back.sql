@@ -8,6 +8,7 @@ create or replace function windlass.give_back(
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '500ms'
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

@@ -11,6 +11,7 @@ create or replace function windlass.renew(
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '500ms'
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
@@ -30,7 +31,11 @@ begin
       from unnest(p_tenants, p_ids, p_tokens) as h(tenant, id, token);
     return json_build_object('now', v_now, 'alive', false, 'lost', v_lost);
   end if;
-  v_released := windlass.give_back(p_worker, p_settled, p_tenants, p_ids, p_tokens);
+  begin
+    v_released := windlass.give_back(p_worker, p_settled, p_tenants, p_ids, p_tokens);
+  exception when lock_not_available then
+    v_released := 0;  -- they are given back another time; the worker must live on
+  end;
   select json_agg(json_build_object('tenant', l.tenant, 'id', l.id, 'token', l.token,
                                     'intent', l.intent, 'reason', l.reason))
     into v_orders

@@ -2,6 +2,7 @@
 create or replace function windlass.retire(p_worker text) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '500ms'
 as $$
 declare
   v_released integer;

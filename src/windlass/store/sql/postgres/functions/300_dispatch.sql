@@ -4,6 +4,7 @@ returns table (tenant text, id uuid)
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '500ms'
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

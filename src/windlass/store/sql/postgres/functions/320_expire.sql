@@ -3,6 +3,7 @@ create or replace function windlass.expire(p_limit integer, p_until timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '500ms'
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -12,8 +13,13 @@ declare
   v_count integer := 0;
 begin
   with late as materialized (
-    select t.ctid as place from windlass.timers t
-     where t.expires_at <= p_until order by t.expires_at limit p_limit for update skip locked
+    select t.place
+      from (select t.ctid as place, t.tenant, t.id from windlass.timers t
+             where t.expires_at <= p_until order by t.expires_at for update skip locked) t
+     cross join lateral (select 1 from windlass.runs r
+                          where r.tenant = t.tenant and r.id = t.id
+                            for no key update skip locked) r
+     limit p_limit
   ), moved as (
     delete from windlass.timers t where t.ctid = any (array (select l.place from late l))
     returning t.*
@@ -23,9 +29,13 @@ begin
     v_count := windlass.end_waiting(v_moved, 'failed', 'expired', null, windlass.now());
   end if;
   with late as materialized (
-    select r.ctid as place from windlass.ready r
-     where r.expires_at <= p_until order by r.expires_at limit p_limit - v_count
-       for update skip locked
+    select e.place
+      from (select e.ctid as place, e.tenant, e.id from windlass.ready e
+             where e.expires_at <= p_until order by e.expires_at for update skip locked) e
+     cross join lateral (select 1 from windlass.runs r
+                          where r.tenant = e.tenant and r.id = e.id
+                            for no key update skip locked) r
+     limit p_limit - v_count
   ), moved as (
     delete from windlass.ready r where r.ctid = any (array (select l.place from late l))
     returning r.*

@@ -11,6 +11,7 @@ create or replace function windlass.reap(
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '500ms'
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
@@ -38,9 +39,13 @@ begin
   loop
     exit when v_left <= 0;
     select coalesce(array_agg(l.place), '{}') into v_places
-      from (select l.ctid as place from windlass.leases l
-             where l.worker = v_worker
-             limit v_left for update skip locked) l;
+      from (select l.place
+              from (select l.ctid as place, l.tenant, l.id from windlass.leases l
+                     where l.worker = v_worker for update skip locked) l
+             cross join lateral (select 1 from windlass.runs r
+                                  where r.tenant = l.tenant and r.id = l.id
+                                    for no key update skip locked) r
+             limit v_left) l;
     select count(*) = 1 into v_alone
       from (select 1 from windlass.leases l where l.worker = v_worker limit 2) l;
     select * into v_some
@@ -66,8 +71,11 @@ begin
   select coalesce(array_agg(l.place), '{}') into v_places
     from (select l.place
             from holder h
-           cross join lateral (select l.ctid as place from windlass.leases l
+           cross join lateral (select l.ctid as place, l.tenant, l.id from windlass.leases l
                                 where l.worker = h.worker for update skip locked) l
+           cross join lateral (select 1 from windlass.runs r
+                                where r.tenant = l.tenant and r.id = l.id
+                                  for no key update skip locked) r
            where (select true from windlass.workers w where w.id = h.worker limit 1) is null
            limit v_left) l;
   select * into v_some from windlass.take_back(v_places, v_among, windlass.now());

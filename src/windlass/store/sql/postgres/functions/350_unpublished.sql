@@ -4,6 +4,7 @@ create or replace function windlass.unpublished(p_older_than double precision, p
 returns table (tenant text, id uuid)
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '500ms'
 as $$
 #variable_conflict use_column
 declare

@@ -4,6 +4,7 @@ create or replace function windlass.cancel(p_tenant text, p_id uuid, p_reason te
 returns setof windlass.run_view
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '5s'
 as $$
 declare
   v_status text := windlass.stop_run(

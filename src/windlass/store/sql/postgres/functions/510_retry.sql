@@ -5,6 +5,7 @@ create or replace function windlass.retry(
 ) returns setof windlass.run_view
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '5s'
 as $$
 declare
   v_now timestamptz;

@@ -3,6 +3,7 @@ create or replace function windlass.discard(p_tenant text, p_ids uuid[]) returns
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '5s'
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

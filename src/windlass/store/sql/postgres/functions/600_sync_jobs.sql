@@ -1,28 +1,43 @@
 -- Store job definitions, so that other processes and languages can enqueue by name. Rows that
--- say what is stored already are not rewritten. A worker that is named runs these from now on.
+-- say what is stored already are neither rewritten nor locked: a worker that starts waits for nobody
+-- who has one of them. A worker that is named runs these from now on.
 create or replace function windlass.sync_jobs(p_jobs json, p_worker text default null)
 returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '500ms'
 as $$
 begin
   perform windlass.check_jobs(p_jobs);
   insert into windlass.jobs as j (tenant, name, queue, priority, max_attempts, timeout, retry,
                                   parameters, default_input, version, updated_at)
-  select coalesce(x.tenant, 'default'), x.name, x.queue, coalesce(x.priority, 0),
-         coalesce(x.max_attempts, 5), x.timeout, coalesce(x.retry, '{}'), x.parameters,
-         x.default_input, x.version, windlass.now()
-    from json_to_recordset(p_jobs)
-         as x(tenant text, name text, queue text, priority integer, max_attempts integer,
-              timeout double precision, retry json, parameters json, default_input json,
-              version text)
-   order by 1, 2
+  select n.tenant, n.name, n.queue, n.priority, n.max_attempts, n.timeout, n.retry, n.parameters,
+         n.default_input, n.version, windlass.now()
+    from (select coalesce(x.tenant, 'default') as tenant, x.name, x.queue,
+                 coalesce(x.priority, 0) as priority, coalesce(x.max_attempts, 5) as max_attempts,
+                 x.timeout, coalesce(x.retry, '{}') as retry, x.parameters, x.default_input,
+                 x.version
+            from json_to_recordset(p_jobs)
+                 as x(tenant text, name text, queue text, priority integer, max_attempts integer,
+                      timeout double precision, retry json, parameters json, default_input json,
+                      version text)) n
+   -- An upsert locks the row that it finds, even where it does not change it.
+   where not exists (
+     select 1 from windlass.jobs j
+      where j.tenant = n.tenant and j.name = n.name
+        and (j.queue, j.priority, j.max_attempts, j.timeout, j.retry::text, j.parameters::text,
+             j.default_input::text, j.version)
+            is not distinct from
+            (n.queue, n.priority, n.max_attempts, n.timeout, n.retry::text, n.parameters::text,
+             n.default_input::text, n.version))
+   order by n.tenant, n.name
   on conflict (tenant, name) do update
     set queue = excluded.queue, priority = excluded.priority,
         max_attempts = excluded.max_attempts, timeout = excluded.timeout,
         retry = excluded.retry, parameters = excluded.parameters,
         default_input = excluded.default_input, version = excluded.version,
         updated_at = excluded.updated_at
+    -- Who was faster may have stored the same.
     where (j.queue, j.priority, j.max_attempts, j.timeout, j.retry::text, j.parameters::text,
            j.default_input::text, j.version)
           is distinct from

@@ -5,6 +5,7 @@ create or replace function windlass.put_artifact(
 ) returns windlass.artifacts
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '5s'
 as $$
 declare
   v_row windlass.artifacts;
@@ -23,6 +24,7 @@ $$;
 create or replace function windlass.delete_artifact(p_tenant text, p_id uuid) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '5s'
 as $$
 begin
   delete from windlass.artifacts a where a.tenant = p_tenant and a.id = p_id;
@@ -36,6 +38,7 @@ create or replace function windlass.delete_artifact_under(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '5s'
 as $$
 begin
   perform 1 from windlass.leases l

@@ -10,6 +10,7 @@ language plpgsql volatile security definer
 set extra_float_digits = 1
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '500ms'
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

@@ -32,6 +32,7 @@ language plpgsql volatile security definer
 set timezone = 'UTC'
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '500ms'
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

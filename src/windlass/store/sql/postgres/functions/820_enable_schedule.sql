@@ -8,6 +8,7 @@ create or replace function windlass.enable_schedule(
 language plpgsql volatile security definer
 set timezone = 'UTC'
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '5s'
 as $$
 declare
   v_row windlass.schedules := windlass.lock_schedule(p_tenant, p_id, p_key);

@@ -6,6 +6,7 @@ create or replace function windlass.delete_schedule(
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '5s'
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

@@ -3,6 +3,7 @@
 create or replace function windlass.forget_slots(p_limit integer default 1000) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '500ms'
 as $$
 declare
   v_gone windlass.schedule_gone;

@@ -16,6 +16,7 @@ create or replace function windlass.fire_schedules(
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '500ms'
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

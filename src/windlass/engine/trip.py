@@ -1,0 +1,35 @@
+"""What one round trip to the store carries."""
+
+from dataclasses import dataclass
+
+from windlass.domain.outcome import Outcome
+from windlass.domain.run import Finish, Want
+from windlass.engine.lanes import Lane, Look
+
+
+@dataclass(slots=True)
+class Trip:
+    """One round trip to the store."""
+
+    finishes: list[Finish]
+    worker: str = ""  # the name under which it is sent
+    want: Want | None = None
+    claim_no: int = 0
+    lane: Lane | None = None  # whose claim it is; none for runs that a transport brought
+    look: Look | None = None  # what the lane remembers of it
+    troubled: bool = False  # one end that the store tripped over before
+    weight: int = 0  # of its ends; at least what was allowed, where some had to stay behind
+
+    @property
+    def kinds(self) -> int:
+        """Whether it has ends, or asks for runs, or both."""
+        return bool(self.finishes) + (self.want is not None)
+
+
+def goes_back(finish: Finish) -> bool:
+    """Whether the run is ready again at once."""
+    if finish.outcome in (Outcome.RETRY, Outcome.SNOOZED):
+        return not finish.delay
+    if finish.outcome is Outcome.CRASHED:
+        return finish.failure is None
+    return finish.outcome is Outcome.RELEASED

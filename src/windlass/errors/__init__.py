@@ -1,0 +1,110 @@
+"""The exceptions that Windlass raises.
+
+    WindlassError                   error
+    ├── UsageError                  usage               the caller's mistake
+    │   ├── UnknownJob              unknown_job
+    │   ├── DuplicateJob            duplicate_job
+    │   ├── BadArguments            bad_arguments
+    │   ├── BadPayload              bad_payload
+    │   ├── PayloadTooLarge         payload_too_large
+    │   ├── BadDuration             bad_duration
+    │   ├── BadOption               bad_option
+    │   └── JobFileError            job_file
+    ├── ConflictError               conflict            right call, wrong moment
+    │   ├── IllegalTransition       illegal_transition
+    │   ├── KeyConflict             key_conflict
+    │   ├── RunExpires              run_expires
+    │   ├── ScheduleBusy            schedule_busy
+    │   └── LeaseLost               lease_lost
+    ├── NotFound                    not_found
+    │   ├── RunNotFound             run_not_found
+    │   └── ScheduleNotFound        schedule_not_found
+    ├── StoreError                  store               the database's trouble
+    │   ├── StoreUnavailable        store_unavailable   (retryable)
+    │   │   └── StoreBusy           store_busy          somebody holds a lock
+    │   ├── StoreFull               store_full
+    │   ├── StoreRefused            store_refused       what it was given, not the moment
+    │   └── SchemaMismatch          schema_mismatch
+    ├── ProcessDied                 process_died        under a handler
+    ├── ResultTimeout               result_timeout      (also a TimeoutError)
+    └── RunFailed                   run_failed
+
+The word beside each class is its `code`: stable, and the same in HTTP problems, CLI output and
+events. What went wrong is in attributes; the text is for people and may change.
+
+The positional arguments of a class are its whole state (`error.args`). Therefore every error
+survives pickling, and a PostgreSQL function can raise one with its SQLSTATE and a JSON array of
+those arguments as DETAIL, see `store/postgres/sqlstates.py`.
+"""
+
+from windlass.errors.base import (
+    WindlassError,
+)
+from windlass.errors.conflict import (
+    ConflictError,
+    IllegalTransition,
+    KeyConflict,
+    LeaseLost,
+    NotFound,
+    RunExpires,
+    RunNotFound,
+    ScheduleBusy,
+    ScheduleNotFound,
+)
+from windlass.errors.runs import (
+    ErrorLike,
+    ProcessDied,
+    ResultTimeout,
+    RunFailed,
+)
+from windlass.errors.store import (
+    SchemaMismatch,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreRefused,
+    StoreUnavailable,
+)
+from windlass.errors.usage import (
+    BadArguments,
+    BadDuration,
+    BadOption,
+    BadPayload,
+    DuplicateJob,
+    JobFileError,
+    PayloadTooLarge,
+    UnknownJob,
+    UsageError,
+)
+
+__all__ = [
+    "BadArguments",
+    "BadDuration",
+    "BadOption",
+    "BadPayload",
+    "ConflictError",
+    "DuplicateJob",
+    "ErrorLike",
+    "IllegalTransition",
+    "JobFileError",
+    "KeyConflict",
+    "LeaseLost",
+    "NotFound",
+    "PayloadTooLarge",
+    "ProcessDied",
+    "ResultTimeout",
+    "RunExpires",
+    "RunFailed",
+    "RunNotFound",
+    "ScheduleBusy",
+    "ScheduleNotFound",
+    "SchemaMismatch",
+    "StoreBusy",
+    "StoreError",
+    "StoreFull",
+    "StoreRefused",
+    "StoreUnavailable",
+    "UnknownJob",
+    "UsageError",
+    "WindlassError",
+]

@@ -1,0 +1,74 @@
+"""What becomes of runs."""
+
+from typing import Protocol
+
+from windlass.errors.base import WindlassError
+
+
+class ProcessDied(WindlassError):
+    """The child process that ran a handler died; `how` says by which signal or exit code."""
+
+    code = "process_died"
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.how = how
+
+    def __str__(self) -> str:
+        return f"The process that ran the handler ended {self.how}."
+
+
+class ResultTimeout(WindlassError, TimeoutError):
+    """The run did not end in time; it goes on. `timeout` is in seconds."""
+
+    code = "result_timeout"
+
+    def __init__(self, run: str, timeout: float) -> None:
+        super().__init__(run, timeout)
+        self.run = run
+        self.timeout = timeout
+
+    def __str__(self) -> str:
+        return f"Run {self.run} did not end within {self.timeout:g} s; it goes on."
+
+
+class ErrorLike(Protocol):
+    """What `RunFailed` needs to know about the handler's error."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def message(self) -> str: ...
+
+
+class RunFailed(WindlassError):
+    """The run ended as failed or canceled, so it has no result.
+
+    `failure` says how it failed and is None when it was canceled; `reason` is what was said when it
+    was canceled.
+    """
+
+    code = "run_failed"
+
+    def __init__(
+        self,
+        run: str,
+        status: str,
+        failure: str | None = None,
+        error: ErrorLike | None = None,
+        reason: str | None = None,
+    ) -> None:
+        super().__init__(run, status, failure, error, reason)
+        self.run = run
+        self.status = status
+        self.failure = failure
+        self.error = error
+        self.reason = reason
+
+    def __str__(self) -> str:
+        how = f" ({self.failure})" if self.failure else ""
+        why = f": {self.error.type}: {self.error.message}" if self.error else ""
+        if self.status == "canceled" and self.reason is not None:
+            why = f": {self.reason}"
+        return f"Run {self.run} {self.status}{how}{why}"

@@ -1,0 +1,65 @@
+"""The database's trouble."""
+
+from windlass.errors.base import WindlassError
+
+
+class StoreError(WindlassError):
+    """The database refused or failed."""
+
+    code = "store"
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached or is too busy."""
+
+    code = "store_unavailable"
+    retryable = True
+
+
+class StoreBusy(StoreUnavailable):
+    """Another transaction holds a lock, for longer than the call may wait; nothing was done."""
+
+    code = "store_busy"
+
+
+class StoreFull(StoreError):
+    """The disk or the quota of the database is full."""
+
+    code = "store_full"
+
+
+class StoreRefused(StoreError):
+    """The database refused what it was given: trying again cannot help."""
+
+    code = "store_refused"
+
+
+class SchemaMismatch(StoreError):
+    """The store's schema is not the one this version works with; `found` is None when absent.
+
+    `what` is "schema" or "functions"; `missing` is what is gone although the version is right.
+    """
+
+    code = "schema_mismatch"
+
+    def __init__(
+        self, found: int | None, expected: int, what: str = "schema", missing: str | None = None
+    ) -> None:
+        super().__init__(found, expected, what, missing)
+        self.found, self.expected = found, expected
+        self.what, self.missing = what, missing
+
+    def __str__(self) -> str:
+        migrate = "run `windlass migrate`"
+        if self.missing is not None:
+            if self.what == "functions":
+                told = "Functions in the store are missing, or not those of this Windlass"
+                return f"{told} ({self.missing}): {migrate}."
+            look = "`windlass doctor` names all that is missing"
+            return f"A part of the store's schema is gone ({self.missing}): {look}."
+        needs = f"this Windlass works with version {self.expected}"
+        if self.found is None:
+            return f"The store has no Windlass {self.what} and {needs}: {migrate}."
+        remedy = migrate if self.found < self.expected else "upgrade Windlass"
+        have = "have" if self.what == "functions" else "has"
+        return f"The store's {self.what} {have} version {self.found} and {needs}: {remedy}."
