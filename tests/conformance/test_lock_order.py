@@ -220,11 +220,11 @@ select p.proname, p.prosrc ~* '(insert into|update windlass|delete from|for (no 
        exists (select 1 from unnest(p.proconfig) c where c like 'lock_timeout=%%')
   from pg_proc p where p.pronamespace = 'windlass'::regnamespace
 """
-READS = {"backlog", "due_schedules", "get_runs", "list_runs", "now", "ready_queues"}
+READS = {"backlog", "due_schedules", "get_runs", "json_text", "list_runs", "now", "ready_queues"}
 INNER = {
     "advance_schedules", "drop_slots", "end_waiting", "hold_schedules", "hold_worker",
-    "lease_heads", "lease_named", "lock_schedule", "prune_live", "put_schedule", "reopen_run",
-    "start_slots", "stop_run", "take_back", "take_key",
+    "lease_heads", "lease_named", "lock_schedule", "note_sweep", "prune_live", "put_schedule",
+    "reopen_run", "start_slots", "stop_run", "take_back", "take_key",
 }  # fmt: skip
 """Those that functions call, under their own bound, and nobody else."""
 

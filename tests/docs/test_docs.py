@@ -177,17 +177,17 @@ def test_every_state_verb_and_failure_is_explained() -> None:
 
 def test_page_of_errors_lists_every_one_with_its_code() -> None:
     page = (ROOT / "docs/errors.md").read_text("utf-8")
-    rows = re.findall(r"^\| (?:· )?`(\w+)` \| `(\w+)` \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| (?:· )*`(\w+)` \| `(\w+)` \|", page, re.MULTILINE)
 
     def below(kind: type[errors.WindlassError]) -> Iterator[tuple[str, str]]:
         for each in kind.__subclasses__():
-            if each.__module__ == errors.__name__:
+            if each.__module__.startswith(errors.__name__):
                 yield each.__name__, each.code
                 yield from below(each)
 
-    assert rows == list(below(errors.WindlassError))
+    assert sorted(rows) == sorted(below(errors.WindlassError))
     retryable = {name for name, _ in rows if getattr(errors, name).retryable}
-    assert retryable == {"StoreUnavailable"}
+    assert retryable == {"StoreUnavailable", "StoreBusy"}
 
 
 def test_page_of_commands_has_every_exit_code_and_every_member_of_a_log() -> None:

@@ -131,7 +131,8 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
 
 
 def test_only_an_unavailable_store_is_retryable() -> None:
-    assert [cls for cls in all_classes() if cls.retryable] == [errors.StoreUnavailable]
+    retryable = [cls for cls in all_classes() if cls.retryable]
+    assert retryable == [errors.StoreUnavailable, errors.StoreBusy]
 
 
 def test_result_timeout_is_also_the_builtin_one() -> None:
