@@ -132,6 +132,7 @@ def page() -> str:
             "- `failures`: handler failures and timeouts. This is what `max_attempts` limits.",
             "- `crash_count`: how often its worker died. `max_crashes` limits it.",
             "- A graceful shutdown counts nowhere; its attempt is recorded as interrupted.",
+            "- A run that finds no thread or process to run in counts nowhere; recorded likewise.",
             "",
             "What an operator reopens starts with `failures` and `crash_count` at zero; `attempt`,",
             "the token and the numbering of events go on. A run that is rescheduled while it waits",

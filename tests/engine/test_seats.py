@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import threading
 from collections.abc import Iterator
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, holds, take_ahead, told_of_work, within, working
+from tests.fixtures.apps import PATIENCE, holds, reached, take_ahead, told_of_work, within, working
 from windlass import (
     AttemptOutcome,
     Context,
@@ -20,10 +22,12 @@ from windlass import (
     Windlass,
     Worker,
 )
+from windlass.domain.job import Executor
 from windlass.domain.run import Ordered
 from windlass.domain.states import Intent
 from windlass.engine.deadlines import Deadlines
 from windlass.engine.holdings import Holding
+from windlass.engine.threads import Threads
 from windlass.store.interface import Call
 
 
@@ -119,37 +123,83 @@ class NoThreads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.refused = asyncio.Event()
+        self.refusals = 0
         start = threading.Thread.start
 
         def refuse(thread: threading.Thread) -> None:
             if thread.name.startswith("windlass-handler"):
                 self.refused.set()
+                self.refusals += 1
                 raise RuntimeError("can't start new thread")
             start(thread)
 
         monkeypatch.setattr(threading.Thread, "start", refuse)
 
 
-async def test_handler_for_which_there_is_no_thread_has_failed(
-    app: Windlass, monkeypatch: pytest.MonkeyPatch
+async def test_run_for_which_there_is_no_thread_goes_back_uncounted(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     @app.job(max_attempts=1)
     def tame() -> str:
         return "fine"
 
-    async with working(app, **ONE) as worker:
+    async with working(app, threads=5) as worker:
         await within(worker.started)
         with monkeypatch.context() as patch:
-            NoThreads(patch)
+            machine = NoThreads(patch)
             run = await tame.aenqueue()
-            await run.await_end(timeout=PATIENCE)
-        assert run.status == "failed"
-        assert run.error is not None
-        assert run.error.message == "can't start new thread"
+            async with asyncio.timeout(PATIENCE):
+                while machine.refusals < 3:
+                    machine.refused.clear()
+                    await machine.refused.wait()
+                    await reached(app, run.id, Status.QUEUED)
+        assert await app.aresult(run.id, timeout=PATIENCE) == "fine"
+        await run.arefresh()
+        assert (run.failures, run.crash_count) == (0, 0)
+        outcomes = [attempt.outcome for attempt in run.attempts]
+        # One seat asks after each pause, not all of them.
+        assert outcomes == ["interrupted"] * machine.refusals + ["succeeded"]
         await Bench(app, worker).check_free(tame)
+        assert worker._lanes[Executor.THREAD].limit is not None  # one of five is known to be had
+    told = [record for record in caplog.records if "to be had" in record.message]
+    assert len(told) == 1
+    assert "can't start new thread" in str(told[0].__dict__["error"])
+    assert "ulimit -u" in str(told[0].__dict__["advice"])
 
 
-async def test_handler_for_which_there_is_no_further_thread_waits_for_one(
+async def test_seats_open_again_as_the_machine_gives(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    barrier = threading.Barrier(3)
+
+    @app.job(max_attempts=1)
+    def together() -> None:
+        barrier.wait(PATIENCE)
+
+    caplog.set_level(logging.INFO)
+    async with working(app, threads=3) as worker:
+        await within(worker.started)
+        with monkeypatch.context() as patch:
+            machine = NoThreads(patch)
+            runs = await app.aenqueue_many([together.request() for _ in range(3)])
+            await within(machine.refused)
+        for run in runs:  # all three at once, which needs all seats
+            await app.aresult(run.id, timeout=PATIENCE)
+        assert worker._lanes[Executor.THREAD].limit is None
+    assert "thread for a handler to be had again" in [r.message for r in caplog.records]
+
+
+def test_a_thread_is_free_when_the_end_of_its_call_is_told() -> None:
+    """Whoever hears of it submits the next call: that needs no other thread."""
+    threads, ends = Threads(2), SimpleQueue[int]()
+    for number in range(100):
+        threads.submit(lambda n=number: n, ends.put, contextvars.copy_context())  # type: ignore[misc]
+        assert ends.get(timeout=PATIENCE) == number
+    assert threads._threads == 1
+    threads.close()
+
+
+async def test_run_for_which_there_is_no_further_thread_goes_back_and_the_others_go_on(
     app: Windlass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, go = asyncio.Event(), threading.Event()
@@ -172,13 +222,11 @@ async def test_handler_for_which_there_is_no_further_thread_waits_for_one(
             machine = NoThreads(patch)
             other = await second.aenqueue()
             await within(machine.refused)
-        go.set()
-        same = await app.aresult(one.id, timeout=PATIENCE)
-        assert await app.aresult(other.id, timeout=PATIENCE) == same
+            await reached(app, other.id, Status.QUEUED)  # for a worker that has a thread
+            go.set()
+            same = await app.aresult(one.id, timeout=PATIENCE)
+            assert await app.aresult(other.id, timeout=PATIENCE) == same
         threads: Any = worker._seats._threads
-        async with asyncio.timeout(PATIENCE):
-            while threads._idle < 1:  # noqa: ASYNC110 - it counts itself once its end is told
-                await asyncio.sleep(0.005)
         assert (threads._threads, threads._idle) == (1, 1)
 
 

@@ -23,7 +23,7 @@ from windlass import Worker
 from windlass.domain.origin import Origin
 from windlass.domain.run import Claimed
 from windlass.engine.child import _spawn
-from windlass.engine.wire import Assignment, Setup, frame
+from windlass.engine.wire import Assignment, Ready, Setup, frame
 from windlass.isolation.channel import Channel
 from windlass.isolation.locate import origin_of
 from windlass.isolation.program import Program
@@ -43,6 +43,8 @@ class Wire:
         return self.inbox.get()
 
     def send(self, message: Any) -> None:
+        if isinstance(message, Ready):
+            return
         self.sending.put(message)
         assert self.sent.acquire(timeout=PATIENCE)
 

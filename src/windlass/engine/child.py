@@ -4,7 +4,9 @@ It is a fresh interpreter (`python -m windlass.isolation`), never a fork of this
 threads and connections a fork would copy half-way. It has a process group of its own: a Ctrl-C
 that is meant for the worker does not reach it, and whatever its handler started is killed with it,
 also where it dies by itself; only a child that was let go between attempts leaves that alone. When
-the worker dies, the child finds its socket closed and ends itself, with its group.
+the worker dies, the child finds its socket closed and ends itself, with its group. One that says
+what is no message, or only a part of one, or closes its socket and lives on, is killed: a handler
+may write to any number, and the end of its attempt would never be heard.
 """
 
 import asyncio
@@ -26,13 +28,16 @@ from windlass.engine.wire import (
     Assignment,
     Began,
     Done,
+    Junk,
     Lacking,
     Line,
+    Ready,
     Setup,
     Tell,
     ToChild,
     ToWorker,
     frame,
+    length_in,
     read_in_worker,
 )
 from windlass.errors import ProcessDied
@@ -42,6 +47,8 @@ log = steady_log(__name__)
 
 PROGRAM = "windlass.isolation"
 _LAST_WORDS = 0.2  # seconds for what a process that has ended may have said before
+_STALLED = 30.0  # seconds without a byte of a message that has begun
+_UNCLEAR = "after it had said what cannot be understood"
 
 
 class Child:
@@ -59,6 +66,8 @@ class Child:
         self._attempt: Assignment | None = None  # the one it has now, or had last
         self._answer: Callable[[Ask], Awaitable[Answer]] | None = None
         self._code: int | None = None
+        self._why: str | None = None  # it was killed, if not for an order
+        self.ready = False  # it has come so far as to take an attempt
         self.dismissed = False  # let go between attempts: it ends by itself
         self._reaping = threading.Lock()
         self._reaped = False  # its id may be another's
@@ -87,6 +96,7 @@ class Child:
         try:
             reader, child._writer = await asyncio.open_connection(sock=ours)
         except BaseException:
+            ours.close()
             child.kill()
             raise
         child._send(setup)
@@ -156,12 +166,17 @@ class Child:
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
-                (length,) = HEADER.unpack(await reader.readexactly(HEADER.size))
-                self._heard(await reader.readexactly(length))
+                start = await reader.readexactly(1)  # for as long as it has nothing to say
+                header = await _rest(reader, start, HEADER.size)
+                self._heard(await _rest(reader, b"", length_in(header)))
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # it has ended, or is about to: its exit code tells how
-        except msgspec.MsgspecError:
-            log.exception("child process not understood", extra={"pid": self.pid})
+            # It has ended, or is about to: its exit code tells how. If not, nobody hears its end.
+            if not self.dismissed:
+                self._loop.call_later(_LAST_WORDS, self.kill)
+        except (Junk, msgspec.MsgspecError, UnicodeError, TimeoutError) as error:
+            extra = {"pid": self.pid, "error": str(error) or "a message was not ended"}
+            log.error("child process not understood, and ended", extra=extra)
+            self._why = _UNCLEAR
             self.kill()
         except BaseException:  # nobody listens to it any more: it would never end its attempt
             self.kill()
@@ -172,6 +187,8 @@ class Child:
         match message:
             case Line() as line:
                 emit(line, self.pid)
+            case Ready():
+                self.ready = True
             case Began():
                 self._began()
             case Ask() as ask:
@@ -218,8 +235,21 @@ class Child:
             self._writer.close()
             self._writer = None
         if self._result is not None and not self._result.done():
-            self._result.set_exception(ProcessDied(how_it_ended(self._code)))
+            how = self._why or how_it_ended(self._code)
+            self._result.set_exception(ProcessDied(how))
             self._result.exception()  # whoever gave it up does not ask
+
+
+async def _rest(reader: asyncio.StreamReader, start: bytes, size: int) -> bytes:
+    """Read a whole that has begun. Raises TimeoutError where it does not go on."""
+    parts = bytearray(start)
+    while len(parts) < size:
+        async with asyncio.timeout(_STALLED):
+            data = await reader.read(size - len(parts))
+        if not data:
+            raise asyncio.IncompleteReadError(bytes(parts), size)
+        parts += data
+    return bytes(parts)
 
 
 def _spawn(theirs: socket.socket) -> "subprocess.Popen[bytes]":

@@ -11,7 +11,9 @@ How an attempt in a child ends:
 - it is to end (a timeout, a cancel, a lost lease, a shutdown): the handler is told, and after
   `cancel_grace` the process is killed (at once where a shutdown's grace is over);
 - the process dies: that attempt alone has crashed, nothing else is touched;
-- the process does not find the job: the attempt has failed, and the next looks in a fresh one.
+- the process does not find the job: the attempt has failed, and the next looks in a fresh one;
+- there is no process to be had, or it ends before it can take an attempt: there was no attempt, and
+  the run goes back (`scarcity`).
 """
 
 import asyncio
@@ -32,6 +34,7 @@ from windlass.engine.child import Child
 from windlass.engine.holdings import Holding, Stop
 from windlass.engine.memory import MEGABYTE
 from windlass.engine.options import WorkerOptions
+from windlass.engine.scarcity import REFUSALS, NotGiven
 from windlass.engine.wire import Answer, Ask, Assignment, Done, Lacking, Setup, Tell
 from windlass.errors import ProcessDied, UsageError, WindlassError
 from windlass.logs import steady_log
@@ -81,8 +84,9 @@ class Children:
         # As it is defined now: another version of a job file may be found again.
         return self._unfit.get(spec.name) is not spec
 
-    async def run(self, holding: Holding, began: Callable[[], None]) -> Finish | None:
-        """Run an attempt to its end; `began` is called when its handler is."""
+    async def run(self, holding: Holding, began: Callable[[bool], None]) -> Finish | None:
+        """Run an attempt to its end; `began` is called when its handler is, with whether that is
+        in a new process. Raises NotGiven where there is none."""
         try:
             async with self._free:
                 return await self._attempt(holding, began)
@@ -102,21 +106,23 @@ class Children:
 
     # -- inside -----------------------------------------------------------------------------
 
-    async def _attempt(self, holding: Holding, began: Callable[[], None]) -> Finish | None:
+    async def _attempt(self, holding: Holding, began: Callable[[bool], None]) -> Finish | None:
         try:
             origin = self._origin(holding.spec)
         except UsageError as error:
             return self._runner.conclude_error(holding, error)
         try:
             child = self._waiting() or await self._start()
-        except OSError as error:  # the machine has no process to give
-            return self._runner.conclude_error(holding, error)
+        except REFUSALS as error:
+            raise NotGiven(str(error)) from error
         holding.told = lambda: child.tell(_standing(holding))
         order, answer = self._order(child, holding, origin), partial(self._do, holding)
-        result = child.attempt(order, began=began, answer=answer)
+        result = child.attempt(order, began=lambda: began(child.runs == 1), answer=answer)
         try:
             end = await asyncio.shield(result)
         except ProcessDied as error:
+            if not child.ready and holding.stop is None:
+                raise NotGiven(f"a new process ended {error.how}") from error
             return self._died(holding, error)
         except asyncio.CancelledError as error:
             end_in_time = await self._last_chance(child, holding, result)

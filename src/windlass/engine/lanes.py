@@ -144,6 +144,7 @@ class Lane:
         self.seats = seats
         self.jobs = jobs
         self.queues = queues
+        self.limit: int | None = None  # seats that the machine has something to run in for
         self.running = 0
         self.ends = 0  # how often a seat became free
         self.waiting: deque[Holding] = deque()
@@ -169,6 +170,11 @@ class Lane:
         self._found = ()
         self._walls = {}
 
+    @property
+    def open_seats(self) -> int:
+        """How many may run at once, as things are."""
+        return self.seats if self.limit is None else min(self.seats, self.limit)
+
     def hear(self) -> None:
         """There may be something to claim."""
         self.hungry = True
@@ -191,7 +197,8 @@ class Lane:
         # Suspects that wait for a child leave the seats to others, as long as they are not too
         # many: what is claimed next may be more of them.
         crowd = max(0, len(self.suspects) - self.seats)
-        free = self.seats + ahead - self.running - len(self.waiting) - self._asked - crowd
+        ahead = 0 if self.limit is not None else ahead
+        free = self.open_seats + ahead - self.running - len(self.waiting) - self._asked - crowd
         return max(0, min(free, BATCH))
 
     def asks(self, now: float) -> bool:

@@ -30,6 +30,7 @@ from windlass.engine.ends import Ends
 from windlass.engine.holdings import Holding, Holdings, Stop
 from windlass.engine.lanes import Lane
 from windlass.engine.options import WorkerOptions
+from windlass.engine.scarcity import REFUSALS, NotGiven, Scarcity
 from windlass.engine.suspects import Group
 from windlass.engine.threads import Threads
 from windlass.logs import steady_log
@@ -38,6 +39,14 @@ log = steady_log(__name__)
 
 _LOOK_AFTER = 0.1  # seconds after which runs without a seat are looked at
 _LOOKS = 10
+_MORE_THREADS = (
+    "allow more threads or memory (ulimit -u, -v; TasksMax or pids.max of the service), or lower "
+    "threads"
+)
+_MORE_PROCESSES = (
+    "allow more processes, open files or memory (ulimit -u, -n, -v; TasksMax or pids.max of the "
+    "service), or lower process_seats"
+)
 
 
 class Seats:
@@ -70,6 +79,8 @@ class Seats:
         self._freed = freed
         self._may_start = may_start
         self._loop = asyncio.get_running_loop()
+        self._no_threads = Scarcity("thread for a handler", _MORE_THREADS, self._resume)
+        self._no_processes = Scarcity("child process", _MORE_PROCESSES, self._resume)
         self._deadlines = Deadlines(self._loop)
         self._ends = Ends(self._loop)
         # Attempts are mostly started by the end of another: they must not inherit its variables.
@@ -241,7 +252,7 @@ class Seats:
                 self._lose(holding)
 
     def _fill(self, lane: Lane) -> None:
-        while lane.running < lane.seats and self._may_start():
+        while lane.running < lane.open_seats and self._may_start():
             suspects = lane.suspects if self._suspects < self._options.suspect_seats else None
             waiting = suspects or lane.waiting
             if not waiting:
@@ -272,12 +283,14 @@ class Seats:
         holding.task.add_done_callback(partial(self._left, lane, holding))
 
     def _start_thread(self, lane: Lane, holding: Holding) -> None:
-        call = partial(self._attempt_in_thread, lane, holding)
+        call = partial(self._runner.run_sync, holding)
+        then = partial(self._ended_in_thread, lane, holding)
         try:
-            self._threads.submit(call, self._context.copy())
-        except RuntimeError as error:  # the machine has no thread to give
-            finish = self._runner.conclude_error(holding, error)
-            self._loop.call_soon(self._ended, lane, holding, finish)
+            if self._threads.submit(call, then, self._context.copy()):
+                self._no_threads.given(lane)
+        except REFUSALS as error:
+            self._no_threads.close_seat(lane, error)
+            self._release(holding)
 
     def _count_time(self, holding: Holding) -> None:
         limit = timeout_of(holding)
@@ -288,11 +301,25 @@ class Seats:
         self._ended(lane, holding, await self._runner.run_async(holding))
 
     async def _attempt_in_child(self, lane: Lane, holding: Holding) -> None:
-        began = partial(self._count_time, holding)
-        self._ended(lane, holding, await self._children.run(holding, began))
+        try:
+            finish = await self._children.run(holding, partial(self._began, lane, holding))
+        except NotGiven as error:
+            holding.task = None
+            if holding.suspect:
+                pause = self._no_processes.refused(error)
+                self._loop.call_later(pause, self._ended, lane, holding, None)
+            else:
+                self._no_processes.close_seat(lane, error)
+            self._release(holding)
+        else:
+            self._ended(lane, holding, finish)
 
-    def _attempt_in_thread(self, lane: Lane, holding: Holding) -> None:
-        finish = self._runner.run_sync(holding)
+    def _began(self, lane: Lane, holding: Holding, fresh: bool) -> None:
+        if fresh:
+            self._no_processes.given(lane)
+        self._count_time(holding)
+
+    def _ended_in_thread(self, lane: Lane, holding: Holding, finish: Finish | None) -> None:
         try:
             self._loop.call_soon_threadsafe(self._ended, lane, holding, finish)
         except RuntimeError:
@@ -321,6 +348,10 @@ class Seats:
             self.fill()  # of whatever lane the next one is
         elif lane.waiting or lane.suspects:
             self._fill(lane)
+        self._freed()
+
+    def _resume(self, lane: Lane) -> None:
+        self._fill(lane)
         self._freed()
 
     def _conclude(self, holding: Holding, finish: Finish | None) -> None:

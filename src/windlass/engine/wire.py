@@ -1,10 +1,12 @@
 """What a worker and its child processes say to each other, over a socket of their own.
 
-A message is its length, four bytes, and JSON. The worker sends `Setup` once, then one `Assignment`
-at a time; while that runs it may `Tell` how the run stands. The child answers with log `Line`s,
-`Began` when the handler is about to be called, `Ask`s (each waits for its `Answer`), and ends the
-attempt by `Done` or `Lacking`. The child has no lease: all that it says is worth as much as the
-token of the attempt it was given.
+A message is a mark, its length, four bytes each, and JSON. The mark tells a message from whatever a
+handler may have written to a number that it took for its own: who hears anything else, or less
+than was announced, gives the other up. The worker sends `Setup` once, then one `Assignment`
+at a time; while that runs it may `Tell` how the run stands. The child says `Ready` once it can take
+one. It answers with log `Line`s, `Began` when the handler is about to be called, `Ask`s (each waits
+for its `Answer`), and ends the attempt by `Done` or `Lacking`. The child has no lease: all that it
+says is worth as much as the token of the attempt it was given.
 """
 
 import struct
@@ -18,7 +20,13 @@ from windlass.domain.report import ErrorInfo
 from windlass.domain.run import NULL, Claimed, Finish
 from windlass.engine.holdings import Stop
 
-HEADER = struct.Struct("!I")
+HEADER = struct.Struct("!4sI")
+_MARK = b"wl\x1e\x01"
+_LARGEST = 2**30  # bytes of a message: far more than payloads and job files may have
+
+
+class Junk(ValueError):
+    """Something that is no message."""
 
 
 class Setup(msgspec.Struct, tag=True, frozen=True, kw_only=True):
@@ -69,6 +77,10 @@ class Line(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     message: str
     exception: str | None = None
     fields: dict[str, Any] = {}
+
+
+class Ready(msgspec.Struct, tag=True, frozen=True):
+    """The process can take an attempt. One that ends before has ended for no run's sake."""
 
 
 class Began(msgspec.Struct, tag=True, frozen=True):
@@ -128,7 +140,7 @@ class Lacking(msgspec.Struct, tag=True, frozen=True, kw_only=True):
 
 
 ToChild = Setup | Assignment | Tell | Answer
-ToWorker = Line | Began | Ask | Done | Lacking
+ToWorker = Line | Ready | Began | Ask | Done | Lacking
 
 read_in_child = msgspec.json.Decoder(ToChild).decode
 read_in_worker = msgspec.json.Decoder(ToWorker).decode
@@ -137,4 +149,12 @@ read_in_worker = msgspec.json.Decoder(ToWorker).decode
 def frame(message: ToChild | ToWorker) -> bytes:
     """A message as it travels."""
     body = msgspec.json.encode(message)
-    return HEADER.pack(len(body)) + body
+    return HEADER.pack(_MARK, len(body)) + body
+
+
+def length_in(header: bytes) -> int:
+    """How many bytes follow a header. Raises Junk."""
+    mark, length = HEADER.unpack(header)
+    if mark != _MARK or length > _LARGEST:
+        raise Junk("there is no message")
+    return int(length)

@@ -8,9 +8,22 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+import msgspec
+
 from windlass.domain.artifact import Artifact
 from windlass.domain.run import Claimed, Held
-from windlass.engine.wire import HEADER, Answer, Ask, Line, ToChild, ToWorker, frame, read_in_child
+from windlass.engine.wire import (
+    HEADER,
+    Answer,
+    Ask,
+    Junk,
+    Line,
+    ToChild,
+    ToWorker,
+    frame,
+    length_in,
+    read_in_child,
+)
 from windlass.errors import LeaseLost, StoreError
 from windlass.logs import STANDARD, plain
 from windlass.offloop import off_loop
@@ -36,17 +49,20 @@ class Channel:
             self._socket.sendall(data)
 
     def receive(self) -> ToChild | None:
-        """The next message; None when the worker is gone."""
-        header = self._exactly(HEADER.size)
-        body = None if header is None else self._exactly(HEADER.unpack(header)[0])
-        return None if body is None else read_in_child(body)
+        """The next message; None when the worker is gone, or says what cannot be understood."""
+        try:
+            header = self._exactly(HEADER.size)
+            body = None if header is None else self._exactly(length_in(header))
+            return None if body is None else read_in_child(body)
+        except (Junk, msgspec.MsgspecError, UnicodeError):
+            return None
 
     def _exactly(self, size: int) -> bytes | None:
         parts = bytearray()
         while len(parts) < size:
             try:
                 data = self._socket.recv(min(size - len(parts), 1024 * 1024))
-            except ConnectionError:
+            except OSError:  # broken, or closed by the handler
                 return None
             if not data:
                 return None

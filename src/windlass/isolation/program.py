@@ -24,7 +24,7 @@ from windlass.domain.run import Finish
 from windlass.engine.attempt import Runner, prepared
 from windlass.engine.holdings import Holding
 from windlass.engine.memory import resident
-from windlass.engine.wire import Answer, Assignment, Began, Done, Lacking, Setup, Tell
+from windlass.engine.wire import Answer, Assignment, Began, Done, Lacking, Ready, Setup, Tell
 from windlass.isolation.channel import Channel, LogLines, Questions, WorkersStore
 from windlass.isolation.locate import Finder, move, url_of
 from windlass.resources import OpenResources, belong, close_all
@@ -67,6 +67,7 @@ class Program:
         """Work until there is nobody to work for."""
         for target in (self._loop.run_forever, self._listen):
             threading.Thread(target=target, daemon=True).start()
+        self._channel.send(Ready())
         while (attempt := self._attempts.get()) is not None:
             end = self._end(attempt)
             # Before the worker hears of it: after that it may give the next one, or go.
