@@ -137,7 +137,9 @@ async def test_runs_that_a_transport_brought_are_claimed_in_parts(url: str) -> N
         runs = await app.aenqueue_many(work.request(n) for n in range(20))
         async with working(app, concurrency=50, resend_after=0.1) as worker:
             await succeeded(runs)
-            assert worker._pump.brought == 0
+            async with asyncio.timeout(PATIENCE):  # a message may have been sent again meanwhile
+                while worker._pump.brought:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
 
 
 async def test_claims_that_take_long_shrink_although_they_arrive(
