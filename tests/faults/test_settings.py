@@ -222,6 +222,12 @@ def test_an_application_works_through_a_pooler(
 # -- what is not the same -------------------------------------------------------------------------
 
 
+async def aenqueue(app: Windlass, n: int) -> None:
+    """On a loop that leaves nothing open."""
+    await app.jobs["send"].aenqueue(n=n)
+    await app.aclose()
+
+
 @pytest.mark.parametrize("level", ["serializable", "repeatable read"])
 def test_calls_read_what_is_committed_and_the_callers_statements_as_they_like(
     pg_database: str, level: str
@@ -240,7 +246,7 @@ def test_calls_read_what_is_committed_and_the_callers_statements_as_they_like(
                 "for each row execute function public.see()"
             )
             app.jobs["send"].enqueue(n=1)
-            asyncio.run(app.jobs["send"].aenqueue(n=2))
+            asyncio.run(aenqueue(app, n=2))
             with app.transaction() as tx:
                 assert tx.execute(seen) == [(level,)]
             assert (

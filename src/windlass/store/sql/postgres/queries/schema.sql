@@ -113,33 +113,34 @@ select p.oid::regprocedure::text,
   from pg_proc p where p.pronamespace = to_regnamespace('windlass')
  union all
 select c.oid::regclass::text, md5(concat(pg_get_viewdef(c.oid), c.reloptions::text))
-  from pg_class c where c.relnamespace = to_regnamespace('windlass') and c.relkind in ('v', 'm')
+  from pg_class c where c.relnamespace = to_regnamespace('windlass') and c.relkind = 'v'
 
 -- name: all_routines
--- What would drop all functions and views, those first that depend on others.
+-- What would drop all functions, then all views. Together, because some depend on others.
 select x.statement
-  from (select 1 as n, format('drop routine %s', p.oid::regprocedure) as statement
+  from (select 1 as n, 'drop routine ' || string_agg(p.oid::regprocedure::text, ', ') as statement
           from pg_proc p where p.pronamespace = 'windlass'::regnamespace
          union all
-        select 2, format('drop %s %s', case c.relkind when 'm' then 'materialized view'
-                                                        else 'view' end, c.oid::regclass)
+        select 2, 'drop view ' || string_agg(c.oid::regclass::text, ', ')
           from pg_class c
-         where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('v', 'm')) x
+         where c.relnamespace = 'windlass'::regnamespace and c.relkind = 'v') x
+ where x.statement is not null
  order by x.n
 
 -- name: stale_routines
 -- The same for those that were not written together with the others just now: no file defines them.
 select x.statement
-  from (select 1 as n, format('drop routine %%s', p.oid::regprocedure) as statement
-          from pg_proc p where p.pronamespace = 'windlass'::regnamespace
+  from (select 1 as n, 'drop routine ' || string_agg(p.oid::regprocedure::text, ', ') as statement
+          from pg_proc p
+         where p.pronamespace = 'windlass'::regnamespace
            and p.xmin <> (select w.xmin from pg_proc w
                            where w.oid = 'windlass.now()'::regprocedure)
          union all
-        select 2, format('drop %%s %%s', case c.relkind when 'm' then 'materialized view'
-                                                        else 'view' end, c.oid::regclass)
+        select 2, 'drop view ' || string_agg(c.oid::regclass::text, ', ')
           from pg_class c
-         where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('v', 'm')
+         where c.relnamespace = 'windlass'::regnamespace and c.relkind = 'v'
            and not c.relname = any (%s)) x
+ where x.statement is not null
  order by x.n
 
 -- name: granted
