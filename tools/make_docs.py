@@ -37,7 +37,8 @@ VERBS = {
     Verb.CRASH: "its worker died once too often",
     Verb.STOP: "it ended on request",
     Verb.CANCEL: "an operator asked for its end",
-    Verb.EXPIRE: "it waited too long",
+    Verb.EXPIRE: "it had not started by its `expires`",
+    Verb.OVERRUN: "it was not done by its `deadline`",
     Verb.RETRY: "an operator reopened it",
     Verb.RESCHEDULE: "an operator chose another time for it",
 }
@@ -48,6 +49,7 @@ FAILURES = {
     Failure.TIMEOUT: "the last allowed attempt ran out of time",
     Failure.CRASHED: "its worker process died `max_crashes` times",
     Failure.EXPIRED: "it had not started before `expires`",
+    Failure.DEADLINE: "it was not done by its `deadline`",
     Failure.NONDETERMINISM: "reserved: a replay left the recorded path",
 }
 
@@ -117,8 +119,9 @@ def page() -> str:
             "nothing does yet: to repeat it, enqueue it anew.",
             "",
             "A reschedule to a time that has come leads on to `queued` in the same transaction. A",
-            "run that waits keeps its expiry: a time at which it would have expired is refused.",
-            "One that is reopened expires no more.",
+            "run that waits keeps its expiry and its deadline: a time at which one of them would",
+            "have ended it is refused. One that is reopened, by retry or reschedule, has neither",
+            "any more.",
             "",
             *_table("verb", "what happened", {v.value: t for v, t in VERBS.items()}),
             "",

@@ -153,6 +153,11 @@ class _BaseContext:
         return self._claimed.slot
 
     @property
+    def deadline(self) -> datetime | None:
+        """By when the run must be done, in UTC, or None; at that time the attempt is stopped."""
+        return self._claimed.deadline_at
+
+    @property
     def attempt(self) -> int:
         """The number of this attempt, from 1."""
         return self._claimed.attempt
@@ -190,8 +195,8 @@ class _BaseContext:
 
     @property
     def canceled(self) -> bool:
-        """True once the run should end: canceled, timed out, its lease is lost, or a shutdown
-        waits no longer."""
+        """True once the run should end: canceled, timed out, past its deadline, its lease is lost,
+        or a shutdown waits no longer."""
         return self._standing.canceled
 
     @property

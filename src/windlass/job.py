@@ -52,7 +52,7 @@ class Job(Generic[P, C, R_co]):
 
     def using(self, **options: Unpack[UsingOptions]) -> "Job[P, C, R_co]":
         """The same job with other options: delay, at, priority, key, key_ttl, queue, tags,
-        expires, max_attempts, timeout, connection.
+        expires, deadline, max_attempts, timeout, connection.
 
         `connection` is your own transaction: the run exists if and only if that commits.
         """

@@ -168,6 +168,8 @@ OPTIONS: list[tuple[str, Any, type[WindlassError], str]] = [
     ("timeout", "x", BadDuration, "is not a number with a unit"),
     ("timeout", 0, BadOption, "it must be longer than zero; leave it out for none"),
     ("expires", -1, BadDuration, "it is negative"),
+    ("deadline", -1, BadDuration, "it is negative"),
+    ("deadline", NAIVE, BadOption, "has no time zone: say which, e.g. tzinfo=UTC"),
     ("expires", NAIVE, BadOption, "has no time zone: say which, e.g. tzinfo=UTC"),
     ("at", NAIVE, BadOption, "has no time zone: say which, e.g. tzinfo=UTC"),
     ("at", "2030-01-01", BadOption, "'2030-01-01' is not a datetime"),

@@ -218,7 +218,7 @@ async def test_run_is_not_moved_beyond_its_expiry(app: Windlass, work: Any) -> N
     run = work.using(expires="1h").enqueue()
     assert run.reschedule(delay="59m").status == "scheduled"
     before = run.record
-    with pytest.raises(RunExpires, match=rf"Run {run.id} expires at .*Z and cannot wait until"):
+    with pytest.raises(RunExpires, match=rf"Run {run.id} is over at .*Z and cannot wait until"):
         app.reschedule(run.id, delay="2h")
     with pytest.raises(RunExpires) as caught:
         await run.areschedule(delay="2h")

@@ -68,7 +68,8 @@ async def test_sync_face_works_inside_a_running_loop(app: Windlass, greet: Any) 
 
 async def test_what_a_fresh_handle_shows_is_what_is_stored(app: Windlass, greet: Any) -> None:
     at = now(app) + timedelta(hours=1)
-    job = greet.using(at=at, key="k", tags=["b", "a"], expires="2h", priority=-4, timeout="3s")
+    job = greet.using(at=at, key="k", tags=["b", "a"], expires="2h", priority=-4, timeout="3s",
+                      deadline="3h")  # fmt: skip
     fresh = await job.aenqueue("Ada")
     stored = await app.aget(fresh.id)
     # Tags are a set to the stores, a list to the caller.
@@ -76,7 +77,8 @@ async def test_what_a_fresh_handle_shows_is_what_is_stored(app: Windlass, greet:
     for name in ("id", "tenant", "job", "queue", "status", "priority", "attempt", "failures",
                  "crash_count", "key", "input", "result", "error", "failure", "reason",
                  "cancel_requested", "created_at", "scheduled_for", "due_at", "expires_at",
-                 "started_at", "finished_at", "worker", "attempts", "progress"):  # fmt: skip
+                 "deadline_at", "started_at", "finished_at", "worker", "attempts",
+                 "progress"):  # fmt: skip
         assert getattr(fresh, name) == getattr(stored, name), name
 
 
@@ -147,12 +149,16 @@ def test_tags_are_kept_once_each(app: Windlass, greet: Any) -> None:
     assert [found.id for found in app.list(tag="eu")] == [run.id]
 
 
-async def test_expires_after_a_while_or_at_a_time(app: Windlass, greet: Any) -> None:
-    soon = now(app) + timedelta(hours=1)
-    assert app.get(greet.using(expires=soon).enqueue("Ada").id).expires_at == soon
-    run = greet.using(expires="1h").enqueue("Ada")
+@pytest.mark.parametrize("option", ["expires", "deadline"])
+async def test_ends_after_a_while_or_at_a_time(app: Windlass, greet: Any, option: str) -> None:
+    soon, name = now(app) + timedelta(hours=1), f"{option}_at"
+    run = greet.using(**{option: soon}).enqueue("Ada")
+    assert (getattr(run, name), getattr(app.get(run.id), name)) == (soon, soon)
+    run = greet.using(**{option: "1h"}).enqueue("Ada")
     found = app.get(run.id)
-    assert found.expires_at == found.created_at + timedelta(hours=1)
+    assert getattr(found, name) == found.created_at + timedelta(hours=1)
+    both = greet.using(**{option: "1h"}).using(**{option: soon}).enqueue("Ada")  # the last counts
+    assert getattr(app.get(both.id), name) == soon
 
 
 async def test_what_expired_never_starts(app: Windlass, greet: Any) -> None:
@@ -200,7 +206,7 @@ def test_options_that_contradict_each_other_are_refused(app: Windlass, greet: An
 async def test_all_options_at_once(app: Windlass, greet: Any) -> None:
     job = greet.using(
         delay="50ms", priority=9, key="k", key_ttl="1h", queue="other", tags=["t"], expires="1h",
-        max_attempts=1, timeout="10s",
+        deadline="2h", max_attempts=1, timeout="10s",
     )  # fmt: skip
     run = await job.aenqueue("Ada", 2)
     async with working(app):

@@ -21,6 +21,7 @@ KINDS: dict[str, Any] = {
     "reason": (str, type(None)), "cancel_requested": bool, "progress": (float, type(None)),
     "progress_message": (str, type(None)), "created_at": datetime, "scheduled_for": datetime,
     "due_at": (datetime, type(None)), "expires_at": (datetime, type(None)),
+    "deadline_at": (datetime, type(None)),
     "started_at": (datetime, type(None)), "finished_at": (datetime, type(None)),
     "updated_at": datetime, "worker": (str, type(None)), "attempts": tuple,
 }  # fmt: skip
@@ -65,7 +66,7 @@ async def test_life_of_a_run(app: Windlass) -> None:
         return {"hello": name}
 
     before = app.sources.now() - timedelta(seconds=1)
-    job = work.using(key="k", tags=["t"], expires="1h")
+    job = work.using(key="k", tags=["t"], expires="1h", deadline="2h")
     run = await job.aenqueue("Ada")
     queued = await app.aget(run.id)
     async with working(app) as worker:
@@ -83,6 +84,7 @@ async def test_life_of_a_run(app: Windlass) -> None:
         )  # fmt: skip
         assert before < seen.created_at <= seen.updated_at < after
         assert seen.expires_at == seen.created_at + timedelta(hours=1)
+        assert seen.deadline_at == seen.created_at + timedelta(hours=2)
         assert repr(seen) == f"<Run {run.id} work {seen.status.value}>"
 
     assert (queued.status, queued.attempt, queued.worker) == ("queued", 0, None)

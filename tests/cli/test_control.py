@@ -119,7 +119,7 @@ def test_what_cannot_be_rescheduled(url: str, app: Windlass) -> None:
     assert missing.startswith(f"windlass: There is no run {NOBODY}: ")
 
     told = fails(4, "reschedule", live.id, "--delay", "2h", "--url", url)
-    assert told.startswith(f"Run {live.id} expires at ")
+    assert told.startswith(f"Run {live.id} is over at ")
     assert told.endswith(f": choose an earlier time. See `windlass show {live.id}`.")
     assert "There is no run x: " in fails(3, "reschedule", "x", "--delay", "0", "--url", url)
     for when in ([], ["--delay", "1h", "--at", "2090-01-31"]):

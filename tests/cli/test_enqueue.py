@@ -55,6 +55,7 @@ def test_all_options(known: str) -> None:
         *("enqueue", "greet", "--url", known, "--at", "2040-01-31T12:00Z", "--priority", "5"),
         *("--key", "k", "--key-ttl", "1h", "--queue", "slow", "--tag", "a", "--tag", "b"),
         *("--expires", "2041-01-31T12:00:00+01:00", "--max-attempts", "7", "--timeout", "90s"),
+        *("--deadline", "2042-01-31T12:00Z"),
     )
 
     found = shown(known, printed)
@@ -62,6 +63,7 @@ def test_all_options(known: str) -> None:
     assert (found["queue"], found["tags"]) == ("slow", ["a", "b"])
     assert found["scheduled_for"] == "2040-01-31T12:00:00Z"
     assert found["expires_at"] == "2041-01-31T11:00:00Z"
+    assert found["deadline_at"] == "2042-01-31T12:00:00Z"
     assert "0 failures of at most 7" in ok("show", printed.strip(), "--url", known)
 
 

@@ -140,13 +140,14 @@ def test_show_a_result(url: str, app: Windlass) -> None:
 
 
 def test_show_a_run_that_waits(url: str, app: Windlass) -> None:
-    later = app.jobs["greet"].using(delay="3h1m", expires="1d").enqueue()
+    later = app.jobs["greet"].using(delay="3h1m", expires="1d", deadline="2d").enqueue()
     canceled = app.enqueue("greet").cancel("why not")
 
     shown = ok("show", later.id, "--url", url)
 
     assert "status    scheduled: delay, due in 3 h\n" in shown
     assert "\nexpires   " in shown
+    assert "\ndeadline  " in shown
     assert "status    canceled: why not\n" in ok("show", canceled.id, "--url", url)
 
 

@@ -325,6 +325,8 @@ def _verb(kind: EventType, before: Status, data: Mapping[str, Any]) -> Verb:
             failure = data.get("failure")
             if failure == Failure.EXPIRED:
                 return Verb.EXPIRE
+            if failure == Failure.DEADLINE:
+                return Verb.OVERRUN
             return Verb.CRASH if failure == Failure.CRASHED else Verb.FAIL
         case EventType.RETRYING:
             return Verb.BACKOFF

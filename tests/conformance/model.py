@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from windlass.domain.blame import after_lost_worker
 from windlass.domain.outcome import Outcome
@@ -23,6 +23,12 @@ VERBS = {
     Outcome.CRASHED: Verb.REAP,
 }
 
+FAILURES = {
+    Verb.EXPIRE: Failure.EXPIRED,
+    Verb.OVERRUN: Failure.DEADLINE,
+    Verb.CRASH: Failure.CRASHED,
+}
+
 
 @dataclass(slots=True, kw_only=True)
 class ModelRun:
@@ -35,6 +41,7 @@ class ModelRun:
     scheduled_for: datetime
     due_at: datetime | None = None
     expires_at: datetime | None = None
+    deadline_at: datetime | None = None
     attempt: int = 0
     failures: int = 0
     crash_count: int = 0
@@ -51,9 +58,19 @@ class ModelRun:
         self.seq += 1
         if self.status is not Status.RUNNING:
             self.intent = None
-        if self.status is Status.FAILED and verb in (Verb.EXPIRE, Verb.CRASH):
-            self.failure = Failure.EXPIRED if verb is Verb.EXPIRE else Failure.CRASHED
+        if self.status is Status.FAILED and verb in FAILURES:
+            self.failure = FAILURES[verb]
         return self.status
+
+    def late(self, when: datetime) -> Verb | None:
+        """By what a run that waits is over then; what has started once does not expire."""
+        if self.attempt == 0 and self.expires_at is not None and self.expires_at <= when:
+            return Verb.EXPIRE
+        return Verb.OVERRUN if self.overran(when) else None
+
+    def overran(self, when: datetime) -> bool:
+        """Whether its deadline has passed."""
+        return self.deadline_at is not None and self.deadline_at <= when
 
 
 @dataclass(slots=True)
@@ -80,7 +97,7 @@ class Model:
         ready = [
             run
             for run in self.runs.values()
-            if run.status is Status.QUEUED and (run.expires_at is None or run.expires_at > now)
+            if run.status is Status.QUEUED and run.late(now) is None
         ]
         ready.sort(key=lambda run: (-run.priority, run.ready_at, run.id))
         for run in ready[:limit]:
@@ -126,17 +143,29 @@ class Model:
         ]
 
     def expire(self, now: datetime) -> int:
-        """End what waited too long."""
-        late = [
-            run
-            for run in self.runs.values()
-            if run.status in (Status.SCHEDULED, Status.QUEUED)
-            and run.expires_at is not None
-            and run.expires_at <= now
-        ]
+        """End what waited too long for its first start."""
+        late = [run for run in self._waiting() if run.late(now) is Verb.EXPIRE]
         for run in late:
             run.move(Verb.EXPIRE)
         return len(late)
+
+    def overrun(self, lease: float, now: datetime) -> int:
+        """End what was not done by its deadline; of what runs, what its worker left for a lease."""
+        past = now - timedelta(seconds=lease)
+        late = [run for run in self._waiting() if run.overran(now)]
+        late += [
+            run
+            for run in self.runs.values()
+            if run.status is Status.RUNNING and run.worker in self.workers and run.overran(past)
+        ]
+        for run in late:
+            run.failures += run.status is Status.RUNNING
+            run.move(Verb.OVERRUN)
+        return len(late)
+
+    def _waiting(self) -> Sequence[ModelRun]:
+        waits = (Status.SCHEDULED, Status.QUEUED)
+        return [run for run in self.runs.values() if run.status in waits]
 
     def dispatch(self, now: datetime) -> set[str]:
         """Make ready what is due."""
@@ -190,4 +219,4 @@ class Model:
     def _reopen(self, run: ModelRun, verb: Verb) -> None:
         run.move(verb)
         run.failures = run.crash_count = 0
-        run.failure = run.expires_at = None
+        run.failure = run.expires_at = run.deadline_at = None

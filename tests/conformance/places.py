@@ -281,7 +281,10 @@ class SqliteTables:
     TIMES: ClassVar = frozenset(
         {"at", "gap_from", "due_at", "ready_at", "scheduled_for", "alive_until"}
         | {"slot", "next_slot", "last_slot"}
-        | {f"{what}_at" for what in ("created", "started", "finished", "expires", "stale")}
+        | {
+            f"{what}_at"
+            for what in ("created", "started", "finished", "expires", "deadline", "stale")
+        }
         | {f"{what}_at" for what in ("updated", "discarded", "published")}
     )
 

@@ -449,6 +449,7 @@ def test_named_runs_that_may_not_be_claimed_are_passed_over(drive: Driver) -> No
         drive.add(queue="unserved"),
         drive.add(delay=60.0),
         drive.add(expires_in=1.0),
+        drive.add(deadline_in=1.0),
         drive.ended(Outcome.SUCCEEDED),
         ref(ABSENT),
         ref("not-an-id"),

@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.kit import JOB, QUEUE, Driver, ids, raw, ref, value_of
 from windlass.domain.event import EventType
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Options, RunRef
+from windlass.domain.run import Enqueued, Options, RunRef
 from windlass.domain.states import Failure, Status
 from windlass.errors import BadArguments, KeyConflict
 
@@ -112,7 +112,7 @@ def test_no_delay_is_now(drive: Driver) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize("field", ["delay", "key_ttl", "expires_in"])
+@pytest.mark.parametrize("field", ["delay", "key_ttl", "expires_in", "deadline_in"])
 def test_a_negative_length_of_time_is_refused(steer: Driver, field: str, batch: int) -> None:
     runs = [steer.new(**{field: -1.0, "key": f"k{n}"}) for n in range(batch)]
 
@@ -133,12 +133,16 @@ def test_an_id_that_is_no_uuid_is_refused(drive: Driver, batch: int) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_an_expiry_is_kept(steer: Driver, batch: int) -> None:
-    within = steer.enqueue(*(steer.new(expires_in=10.0) for _ in range(batch)))
-    at = steer.enqueue(*(steer.new(expires_at=steer.later(20)) for _ in range(batch)))
+@pytest.mark.parametrize("which", ["expires", "deadline"])
+def test_an_expiry_and_a_deadline_are_kept(steer: Driver, batch: int, which: str) -> None:
+    within = steer.enqueue(*(steer.new(**{f"{which}_in": 10.0}) for _ in range(batch)))
+    at = steer.enqueue(*(steer.new(**{f"{which}_at": steer.later(20)}) for _ in range(batch)))
 
-    assert [steer.get(ref(x.id)).expires_at for x in within] == [steer.later(10)] * batch
-    assert [steer.get(ref(x.id)).expires_at for x in at] == [steer.later(20)] * batch
+    def kept(answer: Enqueued) -> object:
+        return getattr(steer.get(ref(answer.id)), f"{which}_at")
+
+    assert [kept(answer) for answer in within] == [steer.later(10)] * batch
+    assert [kept(answer) for answer in at] == [steer.later(20)] * batch
 
 
 @pytest.mark.parametrize("batch", [1, 2])

@@ -56,7 +56,8 @@ def test_the_run_is_as_decided_and_knows_its_slot(desk: Desk) -> None:
         row,
         run={
             "priority": 4, "queue": "slow", "tags": ("a", "b", "a"), "options": options,
-            "job_version": "v7", "trace": "00-1", "expires_in": 90.0, "input": raw(None),
+            "job_version": "v7", "trace": "00-1", "expires_in": 90.0,
+            "deadline_in": 120.0, "input": raw(None),
         },
     )  # fmt: skip
 
@@ -67,6 +68,7 @@ def test_the_run_is_as_decided_and_knows_its_slot(desk: Desk) -> None:
     assert value_of(record.input) is None
     assert (record.created_at, record.scheduled_for) == (desk.drive.now, minute(0))
     assert record.expires_at == desk.drive.later(90)
+    assert record.deadline_at == desk.drive.later(120)
     assert desk.drive.list(tag="b") == [run.id]
     (event,) = desk.drive.events(run)
     assert (event.type, event.data) == (

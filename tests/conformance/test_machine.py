@@ -56,7 +56,13 @@ class Lives(RuleBasedStateMachine):
     # -- enqueue ----------------------------------------------------------------------------
 
     @rule(
-        key=KEYS, document=INPUTS, delay=LATER, ttl=LATER, expires=LATER, priority=st.integers(0, 2)
+        key=KEYS,
+        document=INPUTS,
+        delay=LATER,
+        ttl=LATER,
+        expires=LATER,
+        deadline=LATER,
+        priority=st.integers(0, 2),
     )
     def enqueue(
         self,
@@ -65,11 +71,12 @@ class Lives(RuleBasedStateMachine):
         delay: float | None,
         ttl: float | None,
         expires: float | None,
+        deadline: float | None,
         priority: int,
     ) -> None:
         run = self.drive.new(
             key=key, input=raw(document), delay=delay, key_ttl=ttl if key else None,
-            expires_in=expires, priority=priority,
+            expires_in=expires, deadline_in=deadline, priority=priority,
         )  # fmt: skip
         owner = self.model.owner(key, self.drive.now) if key else None
         if owner is not None and owner[1] != document:
@@ -216,7 +223,7 @@ class Lives(RuleBasedStateMachine):
             with pytest.raises(IllegalTransition):
                 self.drive.reschedule(ref(run.id), **when)
             return
-        late = run.expires_at is not None and run.expires_at <= max(due, self.drive.now)
+        late = run.late(max(due, self.drive.now)) is not None
         if late and not run.status.finished:
             with pytest.raises(RunExpires):
                 self.drive.reschedule(ref(run.id), **when)
@@ -235,6 +242,7 @@ class Lives(RuleBasedStateMachine):
         )
         now = self.drive.now
         assert reply.expired == (self.model.expire(now) if expire else 0)
+        assert reply.overrun == (self.model.overrun(LEASE, now) if expire else 0)
         assert set(ids(reply.dispatched)) == (self.model.dispatch(now) if dispatch else set())
         reaped = self.model.reap(MAX_CRASHES, now) if reap else (0, 0)
         assert (reply.reaped, reply.crashed) == reaped
@@ -268,6 +276,7 @@ class Lives(RuleBasedStateMachine):
             scheduled_for=now if due is None else due,
             due_at=due,
             expires_at=None if run.expires_in is None else self.drive.later(run.expires_in),
+            deadline_at=None if run.deadline_in is None else self.drive.later(run.deadline_in),
         )
         if run.key is not None:
             until = None if run.key_ttl is None else self.drive.later(run.key_ttl)
@@ -293,7 +302,7 @@ def _held(run: ModelRun) -> Held:
 def _view(seq: int, run: Any) -> tuple[object, ...]:
     counts = (run.attempt, run.failures, run.crash_count, run.token)
     due = run.due_at if run.status is Status.SCHEDULED else None
-    wishes = (run.intent, run.scheduled_for, run.expires_at)
+    wishes = (run.intent, run.scheduled_for, run.expires_at, run.deadline_at)
     return (run.id, run.status, run.priority, counts, seq, wishes, run.failure, due)
 
 

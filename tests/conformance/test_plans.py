@@ -73,18 +73,21 @@ select 'default', id, 'job' || n % 20, 'main', 0, '{}', now(), now(),
        1, 1, 0, 1, 3, case part when 'failed' then now() end
   from made;
 insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
-                            attempt, failures, crash_count, token, seq, expires_at)
+                            attempt, failures, crash_count, token, seq, expires_at,
+                            deadline_at)
 select 'default', id, case when n % 10 = 0 then 'rare' else 'greet' end, 'main', 0, now(),
-       0, 0, 0, 0, 1, now() + interval '1 day'
+       0, 0, 0, 0, 1, now() + interval '1 day', now() + interval '1 day'
   from made where part = 'ready';
 insert into windlass.leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
-                             attempt, failures, crash_count, token, seq)
-select 'default', id, 'greet', 'main', 0, 'w' || (n / 4 % 50), 1, now(), 1, 0, 0, 1, 2
+                             attempt, failures, crash_count, token, seq, deadline_at)
+select 'default', id, 'greet', 'main', 0, 'w' || (n / 4 % 50), 1, now(), 1, 0, 0, 1, 2,
+       now() + interval '1 day'
   from made where part = 'leases';
 insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
-                             attempt, failures, crash_count, token, seq, expires_at)
+                             attempt, failures, crash_count, token, seq, expires_at,
+                             deadline_at)
 select 'default', id, 'greet', 'main', 0, now() + (n - 100) * interval '1 minute', 'delay',
-       0, 0, 0, 0, 1, now() + interval '1 day'
+       0, 0, 0, 0, 1, now() + interval '1 day', now() + interval '1 day'
   from made where part = 'timers';
 insert into windlass.failures (tenant, id, job, queue, status, failure, at)
 select 'default', id, 'greet', 'main', 'failed', 'fatal', now() from made where part = 'failed';
@@ -252,6 +255,7 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
                   "leases_by_worker", 2_000),
         "dispatch": (_sweep(ops, dispatch=True), "timers_by_due", 400),
         "expire": (_sweep(ops, expire=True), "timers_by_expiry", 400),
+        "overrun": (_sweep(ops, expire=True), "leases_by_deadline", 400),
         "get": (ops.get_run(one), "runs_pkey", 50),
         "has ended": (ops.has_ended(one), "runs_pkey", 5),
         "events": (ops.list_events(one, 0, 50), "events_pkey", 50),
@@ -387,6 +391,9 @@ INDEXES = {
     "due_timers": "timers USING INDEX timers_by_due (due_at<?)",
     "expired_timers": "timers USING INDEX timers_by_expiry (expires_at<?)",
     "expired_ready": "ready USING INDEX ready_by_expiry (expires_at<?)",
+    "overrun_timers": "timers USING INDEX timers_by_deadline (deadline_at<?)",
+    "overrun_ready": "ready USING INDEX ready_by_deadline (deadline_at<?)",
+    "overrun_leases": "l USING INDEX leases_by_deadline (deadline_at<?)",
     "oldest_held": "leases USING INDEX leases_by_worker (worker=?)",
     "queue_demand": "r USING PRIMARY KEY (queue=?)",
     "worker_leases": "leases USING INDEX leases_by_worker (worker=?)",
@@ -408,15 +415,15 @@ select n, randomblob(16) as id, n % 4 as part from counted;
 insert into runs (tenant, id, job, queue, priority, input, created_at, scheduled_for)
 select 'default', id, 'greet', 'main', 0, '{}', 0, 0 from made;
 insert into ready (tenant, id, job, queue, rank, ready_at, attempt, failures, crash_count, token,
-                   seq, expires_at)
-select 'default', id, 'greet', 'main', 0, n, 0, 0, 0, 0, 1, n from made where part = 0;
+                   seq, expires_at, deadline_at)
+select 'default', id, 'greet', 'main', 0, n, 0, 0, 0, 0, 1, n, n from made where part = 0;
 insert into leases (tenant, id, job, queue, rank, worker, claim_no, started_at, attempt, failures,
-                    crash_count, token, seq)
-select 'default', id, 'greet', 'main', 0, 'w' || n % 50, 1, 0, 1, 0, 0, 1, 2
+                    crash_count, token, seq, deadline_at)
+select 'default', id, 'greet', 'main', 0, 'w' || n % 50, 1, 0, 1, 0, 0, 1, 2, n
   from made where part = 1;
 insert into timers (tenant, id, job, queue, rank, due_at, why, attempt, failures, crash_count,
-                    token, seq, expires_at)
-select 'default', id, 'greet', 'main', 0, n, 'delay', 0, 0, 0, 0, 1, n from made where part = 2;
+                    token, seq, expires_at, deadline_at)
+select 'default', id, 'greet', 'main', 0, n, 'delay', 0, 0, 0, 0, 1, n, n from made where part = 2;
 insert into failures (tenant, id, job, queue, status, failure, at)
 select 'default', id, 'greet', 'main', 'failed', 'fatal', 0 from made where part = 3;
 insert into events (tenant, subject, seq, type, at, attempt)

@@ -70,7 +70,13 @@ def test_every_operation_works(desk: Desk) -> None:
 @pytest.mark.both_faces
 def test_what_is_put_is_found(desk: Desk) -> None:
     options = ScheduleOptions(
-        queue="slow", priority=-3, tags=("a", "ü"), max_attempts=2, timeout=1.5, expires=60.0
+        queue="slow",
+        priority=-3,
+        tags=("a", "ü"),
+        max_attempts=2,
+        timeout=1.5,
+        expires=60.0,
+        deadline=90.0,
     )
     new = desk.new(
         key="digest:7", rule=raw({"cron": "0 3 * * *"}), input=raw({"to": "Zoë"}),

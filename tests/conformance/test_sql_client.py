@@ -326,7 +326,7 @@ def test_a_batch_has_the_same_limits(client: Client) -> None:
         return json.dumps([given | fields])
 
     batch = "select windlass.enqueue_many(%s::json)"
-    for field in ("delay", "expires_in"):
+    for field in ("delay", "expires_in", "deadline_in"):
         assert client.refused(batch, item(**{field: -1}))[0] == "WL005"
     assert client.refused(batch, item(key="k", key_ttl=-1))[0] == "WL005"
     assert client.refused(batch, item(input="x" * 1_048_576))[0] == "WL007"

@@ -126,7 +126,7 @@ NO_LENGTHS = ["Infinity", "-Infinity", "NaN", "-0.001", str(MAX_SECONDS * 1.01),
 
 
 @pytest.mark.parametrize("at", NO_INSTANTS)
-@pytest.mark.parametrize("argument", ["at", "expires_at"])
+@pytest.mark.parametrize("argument", ["at", "expires_at", "deadline_at"])
 def test_times_that_few_can_read_are_refused(client: Client, argument: str, at: str) -> None:
     query = f"select windlass.enqueue('greet', p_{argument} => %s::timestamptz)"
     state, detail = client.refused(query, at)
@@ -136,7 +136,7 @@ def test_times_that_few_can_read_are_refused(client: Client, argument: str, at: 
 
 
 @pytest.mark.parametrize("seconds", NO_LENGTHS)
-@pytest.mark.parametrize("argument", ["delay", "expires_in", "key_ttl"])
+@pytest.mark.parametrize("argument", ["delay", "expires_in", "deadline_in", "key_ttl"])
 def test_lengths_of_time_end_at_a_century(client: Client, argument: str, seconds: str) -> None:
     query = f"select windlass.enqueue('greet', p_key => 'k', p_{argument} => %s::float8)"
     state, detail = client.refused(query, seconds)

@@ -54,8 +54,15 @@ OPERATIONS: Mapping[Verb, Callable[[Driver, RunRef], object]] = {
     Verb.CRASH: _sweep(reap=True, max_crashes=1),
     Verb.CANCEL: lambda steer, run: steer.cancel(run),
     Verb.EXPIRE: _sweep(expire=True),
+    Verb.OVERRUN: _sweep(expire=True),
     Verb.RETRY: lambda steer, run: steer.retry(run),
     Verb.RESCHEDULE: lambda steer, run: steer.reschedule(run, delay=LONG),
+}
+
+# What has its time ends by that, but not before it is swept; what runs, a lease later.
+TIMES: Mapping[Verb, Mapping[str, float]] = {
+    Verb.EXPIRE: {"expires_in": LONG},
+    Verb.OVERRUN: {"deadline_in": LONG - LEASE},
 }
 
 # Verbs of an operator, who is told no; what finds nothing to do stays silent.
@@ -70,8 +77,7 @@ def test_every_verb_and_every_status_is_tried() -> None:
 @pytest.mark.parametrize("verb", list(Verb))
 @pytest.mark.parametrize("status", reachable())
 def test_a_verb_leads_where_the_table_says(steer: Driver, status: Status, verb: Verb) -> None:
-    # Everything that waits may expire, but not before it is swept.
-    run = steer.bring(status, expires_in=LONG if verb is Verb.EXPIRE else None)
+    run = steer.bring(status, **TIMES.get(verb, {}))
     before = steer.get(run)
     try:
         expected = advance(status, verb, run=run.id)
@@ -105,7 +111,7 @@ def _assert_refused(steer: Driver, run: RunRef, verb: Verb, refusal: IllegalTran
 
 @pytest.mark.parametrize("verb", [verb for verb in Verb if verb in TRANSITIONS[Status.RUNNING]])
 def test_a_verb_under_a_cancel_leads_where_the_table_says(steer: Driver, verb: Verb) -> None:
-    run = steer.bring(Status.RUNNING)
+    run = steer.bring(Status.RUNNING, **TIMES.get(verb, {}))
     steer.cancel(run)
     expected = advance(Status.RUNNING, under_intent(verb, Intent.CANCEL))
 
@@ -129,7 +135,7 @@ def test_a_stale_run_may_be_reopened(steer: Driver, status: Status, verb: Verb) 
 
 @pytest.mark.parametrize("status", reachable())
 def test_time_alone_changes_nothing(steer: Driver, status: Status) -> None:
-    run = steer.bring(status, expires_in=1.0)
+    run = steer.bring(status, expires_in=1.0, deadline_in=1.0)
     before = steer.get(run)
 
     steer.advance(100 * LEASE)

@@ -43,7 +43,7 @@ SAMPLES: list[tuple[WindlassError, str]] = [
     ),
     (
         errors.RunExpires("r", "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"),
-        "Run r expires at 2030-01-01T00:00:00Z and cannot wait until 2030-01-02T00:00:00Z: choose",
+        "Run r is over at 2030-01-01T00:00:00Z and cannot wait until 2030-01-02T00:00:00Z: choose",
     ),
     (errors.LeaseLost("r", 3), "The lease with token 3 on run r is lost"),
     (errors.RunNotFound("r"), "There is no run r"),
@@ -146,7 +146,7 @@ def test_result_timeout_is_also_the_builtin_one() -> None:
         ("WL001", ["r1"], "There is no run r1"),
         ("WL002", ["r1", "succeeded", "cancel"], "Run r1 is succeeded: cancel"),
         ("WL003", ["send", "k", "r1"], "belongs to run r1"),
-        ("WL004", ["r1", "T1", "T2"], "Run r1 expires at T1 and cannot wait until T2"),
+        ("WL004", ["r1", "T1", "T2"], "Run r1 is over at T1 and cannot wait until T2"),
         ("WL005", ["send", "needs a queue"], "Job 'send' needs a queue."),
         ("WL006", ["send"], "There is no job 'send'"),
         ("WL007", ["input", 5, 4], "The input is 5 bytes"),

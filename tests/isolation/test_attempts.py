@@ -188,12 +188,13 @@ async def on_loop(ctx: Context) -> str:
 """
 
 
-@pytest.mark.parametrize("why", ["timeout", "cancel"])
+@pytest.mark.parametrize("why", ["timeout", "deadline", "cancel"])
 async def test_a_stubborn_handler_is_killed_with_what_it_started(
     load: Load, said: Said, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = load(STUBBORN)
-    job = jobs.stubborn.using(timeout="50ms") if why == "timeout" else jobs.stubborn
+    options = {"timeout": {"timeout": "50ms"}, "deadline": {"deadline": "1h"}, "cancel": {}}
+    job = jobs.stubborn.using(**options[why])
     began: list[Holding] = []
     async with working(jobs.app) as worker:
         await within(worker.started)
@@ -204,12 +205,14 @@ async def test_a_stubborn_handler_is_killed_with_what_it_started(
         await until(lambda: began)
         if why == "cancel":
             await run.acancel("enough")
-        else:  # its time would have begun before it had started anything
+        elif why == "timeout":  # its time would have begun before it had started anything
             count_time(began[0])
+        else:
+            worker._seats._overran(began[0])
         await run.await_end(timeout=PATIENCE)
         await until(lambda: all(gone(int(pid)) for pid in said()))
-    if why == "timeout":
-        assert (run.status, run.failure) == ("failed", "timeout")
+    if why != "cancel":
+        assert (run.status, run.failure) == ("failed", why)
         assert run.attempts[0].outcome is AttemptOutcome.TIMEOUT
     else:
         assert (run.status, run.reason, run.crash_count) == ("canceled", "enough", 0)

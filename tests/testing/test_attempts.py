@@ -104,7 +104,7 @@ def test_options_of_the_run_do_not_keep_it_from_running(app: Windlass) -> None:
     def job() -> str:
         return "ran"
 
-    odd = job.using(delay="1h", key="k", expires="1s", queue="side")
+    odd = job.using(delay="1h", key="k", expires="1s", deadline="1s", queue="side")
     assert (run_job(odd), run_job(odd)) == ("ran", "ran")
 
 

@@ -100,6 +100,32 @@ def test_expiry_follows_the_clock(app: Windlass, clock: VirtualClock) -> None:
     assert run.refresh().failure == "expired"
 
 
+def test_a_deadline_follows_the_clock(app: Windlass, clock: VirtualClock) -> None:
+    @app.job(retry=Retry.fixed("40m"))
+    def fails() -> None:
+        raise ValueError
+
+    @app.job
+    def slow(ctx: SyncContext) -> None:
+        assert ctx.deadline == clock.now() + timedelta(hours=1)
+        clock.advance("61m")
+
+    @app.job
+    def waits() -> None: ...
+
+    runs = [job.using(deadline="1h").enqueue() for job in (fails, slow)]
+    runs.append(waits.using(delay="2h", deadline="1h").enqueue())
+    report = drain(app, with_scheduled=True)
+    assert [run.refresh().failure for run in runs] == ["deadline"] * 3
+    assert [run.attempt for run in runs] == [1, 1, 0]
+    assert runs[1].error is not None
+    assert runs[1].error.message == f"not done by its deadline, {runs[1].deadline_at}"
+    assert (report.attempts, report.overrun) == (2, 2)
+    assert "2 past their deadline" in str(report)
+    with pytest.raises(AssertionError, match="2 past their deadline"):
+        report.check()
+
+
 def test_key_is_free_again_after_its_time(app: Windlass, clock: VirtualClock) -> None:
     @app.job
     def once() -> None: ...

@@ -39,7 +39,7 @@ def claimed(app: Windlass) -> list[str]:
 def test_run_exists_once_the_transaction_commits(caller: Caller, look: Windlass) -> None:
     caller.begin()
     caller.execute("insert into orders values (1)")
-    run = caller.enqueue(1, tags=["vip"], expires="1h", priority=3, timeout="5s")
+    run = caller.enqueue(1, tags=["vip"], expires="1h", deadline="2h", priority=3, timeout="5s")
     assert (run.status, run.input, run.queue) == (Status.QUEUED, {"n": 1}, "mail")
     assert runs(look) == set()
     with pytest.raises(RunNotFound):
@@ -51,7 +51,7 @@ def test_run_exists_once_the_transaction_commits(caller: Caller, look: Windlass)
     caller.commit()
     stored = look.get(run.id)
     for name in ("id", "job", "queue", "status", "priority", "input", "created_at", "tags",
-                 "scheduled_for", "expires_at", "options"):  # fmt: skip
+                 "scheduled_for", "expires_at", "deadline_at", "options"):  # fmt: skip
         assert getattr(stored.record, name) == getattr(run.record, name), name
     assert [event.type for event in look.events(run.id)] == ["run.enqueued"]
     assert orders(look) == [1]

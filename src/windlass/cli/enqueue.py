@@ -43,6 +43,12 @@ if TYPE_CHECKING:
     callback=moment_or_duration,
     help="Fail it if it has not started by then.",
 )
+@click.option(
+    "--deadline",
+    metavar="DURATION|TIME",
+    callback=moment_or_duration,
+    help="Fail it if it is not done by then, however far it is.",
+)
 @click.option("--max-attempts", metavar="N", type=int, help="How many failures end it.")
 @click.option(
     "--timeout", metavar="DURATION", callback=duration, help="How long one attempt may take."

@@ -133,6 +133,7 @@ def _times(run: "Run") -> Iterator[tuple[str, datetime]]:
     for label, moment in (
         ("due", run.due_at),
         ("expires", run.expires_at),
+        ("deadline", run.deadline_at),
         ("started", run.started_at),
         ("finished", run.finished_at),
     ):

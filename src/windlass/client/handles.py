@@ -86,11 +86,10 @@ def _fresh(run: NewRun, answer: Enqueued) -> RunRecord:
         trace=run.trace,
         waiting_for="delay" if answer.status is Status.SCHEDULED else None,
         due_at=answer.scheduled_for if answer.status is Status.SCHEDULED else None,
-        expires_at=_expiry(run, answer),
+        expires_at=_until(run.expires_in, run.expires_at, answer),
+        deadline_at=_until(run.deadline_in, run.deadline_at, answer),
     )
 
 
-def _expiry(run: NewRun, answer: Enqueued) -> datetime | None:
-    if run.expires_in is None:
-        return run.expires_at
-    return answer.created_at + timedelta(seconds=run.expires_in)
+def _until(seconds: float | None, at: datetime | None, answer: Enqueued) -> datetime | None:
+    return at if seconds is None else answer.created_at + timedelta(seconds=seconds)

@@ -39,6 +39,7 @@ class UsingOptions(TypedDict, total=False):
     queue: str
     tags: Iterable[str]
     expires: Duration | datetime
+    deadline: Duration | datetime
     max_attempts: int
     timeout: Duration
     connection: object
@@ -57,6 +58,8 @@ class Using:
     tags: tuple[str, ...] = ()
     expires_in: float | None = None
     expires_at: datetime | None = None
+    deadline_in: float | None = None
+    deadline_at: datetime | None = None
     options: Options | None = None
     connection: object = field(default=None, compare=False, repr=False)
     """The caller's transaction, in which the run is to be enqueued."""
@@ -120,6 +123,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             at=using.at,
             expires_in=using.expires_in,
             expires_at=using.expires_at,
+            deadline_in=using.deadline_in,
+            deadline_at=using.deadline_at,
         )
 
 
@@ -163,10 +168,11 @@ def _at(value: Any) -> dict[str, Any]:
     return {"at": _check_moment("at", value)}
 
 
-def _expires(value: Any) -> dict[str, Any]:
+def _until(option: str, value: Any) -> dict[str, Any]:
+    """A duration or an instant; the one given last counts."""
     if isinstance(value, datetime):
-        return {"expires_at": _check_moment("expires", value), "expires_in": None}
-    return {"expires_in": parse_duration(value), "expires_at": None}
+        return {f"{option}_at": _check_moment(option, value), f"{option}_in": None}
+    return {f"{option}_in": parse_duration(value), f"{option}_at": None}
 
 
 def _tags(value: Any) -> dict[str, Any]:
@@ -206,7 +212,8 @@ _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "key_ttl": lambda value: {"key_ttl": parse_duration(value)},
     "queue": lambda value: {"queue": check_name("queue", value)},
     "tags": _tags,
-    "expires": _expires,
+    "expires": lambda value: _until("expires", value),
+    "deadline": lambda value: _until("deadline", value),
     "max_attempts": lambda value: {"max_attempts": check_max_attempts(value)},
     "timeout": lambda value: {"timeout": check_timeout(value)},
     "connection": lambda value: {"connection": value},  # the store knows which it can use

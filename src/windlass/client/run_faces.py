@@ -78,7 +78,7 @@ class RunFaces:
 
         `at` is a datetime with a zone, `delay` a duration from now; what has come already is ready
         at once. Raises IllegalTransition for a run that is running or has succeeded, and RunExpires
-        for one that would have expired by then.
+        for one that would have expired, or met its deadline, by then.
         """
         verbs = self._verbs
         return verbs.perform(verbs.reschedule(run, at=at, delay=delay))

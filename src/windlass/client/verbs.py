@@ -62,7 +62,7 @@ class RunVerbs(Verbs):
 
         `at` is a datetime with a zone, `delay` a duration from now; what has come already is ready
         at once. Raises IllegalTransition for a run that is running or has succeeded, and RunExpires
-        for one that would have expired by then.
+        for one that would have expired, or met its deadline, by then.
         """
         call = self._operations.reschedule(self._ref(run), **check_time(at, delay))
         return (yield from self._moved(call))

@@ -149,6 +149,11 @@ class RunView:
         return None if self._record.expires_at is None else _utc(self._record.expires_at)
 
     @property
+    def deadline_at(self) -> datetime | None:
+        """By when it must be done."""
+        return None if self._record.deadline_at is None else _utc(self._record.deadline_at)
+
+    @property
     def started_at(self) -> datetime | None:
         """When its current or last attempt started."""
         return None if self._record.started_at is None else _utc(self._record.started_at)
@@ -192,7 +197,7 @@ _SHOWN = (
     *("id", "tenant", "job", "queue", "status", "priority", "attempt", "failures"),
     *("crash_count", "key", "tags", "input", "result", "failure", "reason", "progress"),
     *("progress_message", "created_at", "schedule", "slot", "scheduled_for"),
-    *("due_at", "expires_at"),
+    *("due_at", "expires_at", "deadline_at"),
     *("started_at", "finished_at", "updated_at", "worker"),
 )
 

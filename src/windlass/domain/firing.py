@@ -120,4 +120,5 @@ def _run(row: ScheduleRow, ident: str, at: datetime | None, job: JobRow | None) 
         tags=own.tags,
         at=at,
         expires_in=own.expires,
+        deadline_in=own.deadline,
     )

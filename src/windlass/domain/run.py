@@ -44,6 +44,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: datetime | None = None
     expires_in: float | None = None
     expires_at: datetime | None = None
+    deadline_in: float | None = None
+    deadline_at: datetime | None = None
     trace: str | None = None
 
 
@@ -84,6 +86,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     trace: str | None = None
     schedule: str | None = None
     slot: datetime | None = None  # the instant of its schedule that this run is for
+    deadline_at: datetime | None = None  # when the whole run must be done
+    deadline_in: float | None = None  # seconds from the claim until then, by the store's clock
     flaw: str | None = None  # why its row could not be read; it can only fail
 
     @property
@@ -203,6 +207,7 @@ class SweepReply(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     dispatched: tuple[RunRef, ...] = ()
     expired: int = 0
+    overrun: int = 0  # runs that ended failed/deadline
     reaped: int = 0  # runs sent back to their queue
     crashed: int = 0  # runs that ended failed/crashed
     workers: tuple[str, ...] = ()  # the dead workers they were taken from
@@ -268,6 +273,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     waiting_for: str | None = None  # why it is scheduled: delay, backoff, snooze
     due_at: datetime | None = None
     expires_at: datetime | None = None
+    deadline_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     stale_at: datetime | None = None

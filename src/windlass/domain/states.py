@@ -52,6 +52,7 @@ class Failure(OpenEnum):
     TIMEOUT = "timeout"  # the last allowed attempt ran out of time
     CRASHED = "crashed"  # its worker process died max_crashes times
     EXPIRED = "expired"  # not started before its expiry
+    DEADLINE = "deadline"  # not done by its deadline
     NONDETERMINISM = "nondeterminism"  # a replay left the recorded path
 
 
@@ -80,7 +81,8 @@ class Verb(StrEnum):
     CRASH = "crash"  # taken back once too often
     STOP = "stop"  # ended on request
     CANCEL = "cancel"  # an operator asks for the end
-    EXPIRE = "expire"  # waited too long
+    EXPIRE = "expire"  # waited too long for its first start
+    OVERRUN = "overrun"  # not done by its deadline
     RETRY = "retry"  # an operator reopens it
     RESCHEDULE = "reschedule"  # an operator chooses another time
 
@@ -94,6 +96,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.DUE: Status.QUEUED,
                 Verb.CANCEL: Status.CANCELED,
                 Verb.EXPIRE: Status.FAILED,
+                Verb.OVERRUN: Status.FAILED,
                 Verb.RESCHEDULE: Status.SCHEDULED,
             }
         ),
@@ -102,6 +105,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.CLAIM: Status.RUNNING,
                 Verb.CANCEL: Status.CANCELED,
                 Verb.EXPIRE: Status.FAILED,
+                Verb.OVERRUN: Status.FAILED,
                 Verb.RESCHEDULE: Status.SCHEDULED,
             }
         ),
@@ -114,6 +118,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.RELEASE: Status.QUEUED,
                 Verb.REAP: Status.QUEUED,
                 Verb.CRASH: Status.FAILED,
+                Verb.OVERRUN: Status.FAILED,  # by the store, where its worker did not end it
                 Verb.STOP: Status.CANCELED,
                 Verb.CANCEL: Status.RUNNING,  # the intent is recorded, the holder told
             }

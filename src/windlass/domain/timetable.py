@@ -77,6 +77,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     max_attempts: int | None = None
     timeout: float | None = None
     expires: float | None = None  # seconds after its slot's run was made
+    deadline: float | None = None  # the same
 
 
 class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -99,14 +99,17 @@ class Runner:
                     return release(holding)
                 case Stop.CANCEL:
                     return canceled(holding, holding.reason)
-                case Stop.TIMEOUT:
-                    return self.timed_out(holding)
+                case Stop.TIMEOUT | Stop.DEADLINE:
+                    return self.too_late(holding)
         return self._failed(holding, error, timed_out=False)
 
-    def timed_out(self, holding: Holding) -> Finish:
-        """What becomes of an attempt that took too long."""
-        limit = timeout_of(holding)
-        return self._failed(holding, TimeoutError(f"timed out after {limit:g} s"), timed_out=True)
+    def too_late(self, holding: Holding) -> Finish:
+        """What becomes of an attempt that took too long; past its run's deadline, the run ends."""
+        error = lateness(holding)
+        if holding.stop is Stop.DEADLINE:
+            over = Decision(outcome=Outcome.FAILED, failure=Failure.DEADLINE)
+            return finish(holding, over, error=error, counts=True, timed_out=True)
+        return self._failed(holding, error, timed_out=True)
 
     def _taken_down(self) -> bool:
         """Whether this task was canceled together with the worker's own.
@@ -257,3 +260,10 @@ def timeout_of(holding: Holding) -> float | None:
     options = holding.claimed.options
     own = options.timeout if options else None
     return own if own is not None else holding.spec.timeout
+
+
+def lateness(holding: Holding) -> TimeoutError:
+    """The error of an attempt that was stopped for its time."""
+    if holding.stop is Stop.DEADLINE:
+        return TimeoutError(f"not done by its deadline, {holding.claimed.deadline_at}")
+    return TimeoutError(f"timed out after {timeout_of(holding):g} s")

@@ -20,6 +20,7 @@ class Stop(StrEnum):
 
     CANCEL = "cancel"  # an operator canceled the run
     TIMEOUT = "timeout"  # the attempt took too long
+    DEADLINE = "deadline"  # the run had to be done by now
     SHUTDOWN = "shutdown"  # the worker goes, the grace is over
     LOST = "lost"  # the lease is another's
 

@@ -104,6 +104,8 @@ class Seats:
                 continue
             holding = Holding(claimed, spec)
             self._holdings.add(holding)
+            if claimed.deadline_in is not None:
+                self._deadlines.after(claimed.deadline_in, holding, self._overran)
             if not is_suspect(claimed.crash_count):
                 taken.append(holding)
                 self._lanes[spec.executor].waiting.append(holding)
@@ -371,10 +373,18 @@ class Seats:
             self._conclude(holding, release(holding))
 
     def _timed_out(self, holding: Holding) -> None:
-        self._interrupt(holding, Stop.TIMEOUT)
+        self._end_late(holding, Stop.TIMEOUT)
+
+    def _overran(self, holding: Holding) -> None:
+        if holding.stop is None:  # else it is ending already
+            self._end_late(holding, Stop.DEADLINE)
+
+    def _end_late(self, holding: Holding, stop: Stop) -> None:
+        self._interrupt(holding, stop)
         if holding.task is None:
-            # A thread cannot be stopped, only fenced: its seat stays taken until it ends.
-            self._conclude(holding, self._runner.timed_out(holding))
+            # It has no seat yet, or is a thread, which cannot be stopped, only fenced: that seat
+            # stays taken until it ends.
+            self._conclude(holding, self._runner.too_late(holding))
         else:
             self._insist(holding)
 
@@ -385,8 +395,8 @@ class Seats:
 
     def _stubborn(self, holding: Holding) -> None:
         """It was told to end and did not: record the end without it."""
-        if holding.stop is Stop.TIMEOUT:
-            self._conclude(holding, self._runner.timed_out(holding))
+        if holding.stop in (Stop.TIMEOUT, Stop.DEADLINE):
+            self._conclude(holding, self._runner.too_late(holding))
         else:
             self._conclude(holding, canceled(holding, holding.reason))
 

@@ -2,7 +2,7 @@
 
 - The *dispatcher* moves runs whose time has come to their queues, and publishes them where a
   transport is used; it also sends again what a transport lost.
-- *Expiry* ends runs that waited too long.
+- *Expiry* ends runs that waited too long for their first start, or were not done by their deadline.
 - The *reaper* takes runs back from workers that are dead.
 
 Every worker has one; none is special, and any number may run at once: each skips what another
@@ -77,7 +77,7 @@ class Sweeper(Service):
         )
         if clean_up:
             # Of many that expired or died together, each sweep takes a part.
-            cleaned = reply.expired or reply.reaped or reply.crashed
+            cleaned = reply.expired or reply.overrun or reply.reaped or reply.crashed
             pause = 0 if reply.more and cleaned else self._sweep
             self._next_reap = self._sources.clock.monotonic() + pause
             self._tell_spared(reply.spared)
@@ -100,6 +100,8 @@ class Sweeper(Service):
             log.warning("runs of dead workers taken back", extra=extra)
         if reply.expired:
             log.warning("runs expired", extra={"runs": reply.expired})
+        if reply.overrun:
+            log.warning("runs not done by their deadline", extra={"runs": reply.overrun})
         if reply.dispatched and not self._transport.pulls:
             self._transport.publish([encode_message(run) for run in reply.dispatched])
         if reply.dispatched or reply.reaped:

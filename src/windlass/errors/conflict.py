@@ -52,7 +52,10 @@ class KeyConflict(ConflictError):
 
 
 class RunExpires(ConflictError):
-    """The run would have expired by the time it is to wait for; both are ISO 8601, in UTC."""
+    """The run would have ended by the time it is to wait for, by its expiry or its deadline.
+
+    Both times are ISO 8601, in UTC.
+    """
 
     code = "run_expires"
 
@@ -64,7 +67,7 @@ class RunExpires(ConflictError):
 
     def __str__(self) -> str:
         return (
-            f"Run {self.run} expires at {self.expires_at} and cannot wait until {self.at}: "
+            f"Run {self.run} is over at {self.expires_at} and cannot wait until {self.at}: "
             "choose an earlier time."
         )
 

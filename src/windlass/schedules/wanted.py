@@ -98,6 +98,8 @@ def schedule_options(using: Using) -> ScheduleOptions:
         raise BadOption("connection", "a schedule makes its runs itself, later")
     if using.expires_at is not None:
         raise BadOption("expires", "give a length of time: each run expires so long after its slot")
+    if using.deadline_at is not None:
+        raise BadOption("deadline", "give a length of time: each run has so long from its slot on")
     own = using.options
     return ScheduleOptions(
         queue=using.queue,
@@ -106,6 +108,7 @@ def schedule_options(using: Using) -> ScheduleOptions:
         max_attempts=None if own is None else own.max_attempts,
         timeout=None if own is None else own.timeout,
         expires=using.expires_in,
+        deadline=using.deadline_in,
     )
 
 

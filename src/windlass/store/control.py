@@ -32,9 +32,9 @@ class ControlOperations(Protocol):
         """Move a run that has not started to another time; reopen one that ended, for that time.
 
         Either ``at`` or ``delay``, in seconds from the store's now. A time that has come makes it
-        ready. A run that waits keeps its counts, and its expiry: one that would have expired by
-        then raises RunExpires. What ended is reopened as by :meth:`retry`, which also takes its
-        expiry away. A running or succeeded run raises IllegalTransition.
+        ready. A run that waits keeps its counts, expiry and deadline: one that would have ended
+        by then raises RunExpires. What ended is reopened as by :meth:`retry`, which also takes
+        its expiry and deadline away. A running or succeeded run raises IllegalTransition.
         """
         ...
 

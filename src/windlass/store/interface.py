@@ -180,7 +180,9 @@ class Operations(ControlOperations, Protocol):
         """Dispatcher, expiry and reaper in one round trip, each only if asked for.
 
         dispatch: due timers become ready (``run.queued``), oldest first.
-        expire: waiting runs whose expiry passed end failed/expired.
+        expire: waiting runs whose expiry passed end failed/expired, those whose deadline
+        passed failed/deadline; so does a running one whose worker has not ended it within a
+        lease (its attempt is recorded as a timeout, and the worker is fenced).
         reap: the leases of workers whose ``alive_until`` passed, and leases without a
         worker, go back to their queue with crash_count + 1 (``run.crashed``); at
         ``max_crashes`` they end failed/crashed; under a cancel intent, canceled.
@@ -188,8 +190,8 @@ class Operations(ControlOperations, Protocol):
 
         An outage is no crash of the workers. The store keeps when anybody last swept, by its
         own clock. After a gap (longer than a third of its lease) a worker whose time is over
-        is spared for two thirds of its lease, and nothing expires for as long: the store was
-        away, nobody swept, or the clock was set.
+        is spared for two thirds of its lease, and nothing is ended by its expiry or deadline
+        for as long: the store was away, nobody swept, or the clock was set.
         every: how often the caller sweeps. Gaps up to twice as long are its usual ones: they
         spare those whose time ran out in them, and nobody for a second time.
         spare: false spares nobody, for tests that move the clock.

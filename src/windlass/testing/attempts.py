@@ -85,7 +85,8 @@ class _Trial:
         self._app = job.app
         self._facts = facts
         request = job.request(*args, **kwargs)
-        # Whatever its options say of a key, a delay or an expiry: it is to run now, by itself.
+        # Whatever its options say of a key, a delay, an expiry or a deadline: it is to run now, by
+        # itself.
         own = request.using
         using = Using(
             priority=own.priority, queue=own.queue, options=own.options, tags=(*own.tags, BY_HAND)

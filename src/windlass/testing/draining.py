@@ -53,14 +53,15 @@ class EndlessDrain(AssertionError):
 class Drained:
     """What a drain did: each run that it tried, as it then stood, in the order of its first try.
 
-    `expired` and `crashed` count the runs that ended without one: they had waited too long, or
-    their worker was dead once too often. `left` is what there is still to do, of jobs that this
-    application does not have included.
+    `expired`, `overrun` and `crashed` count the runs that ended without one: they had waited too
+    long, were not done by their deadline, or their worker was dead once too often. `left` is what
+    there is still to do, of jobs that this application does not have included.
     """
 
     runs: Sequence[Run]
     attempts: int
     expired: int
+    overrun: int
     crashed: int
     left: Backlog
 
@@ -88,7 +89,7 @@ class Drained:
         """Raise AssertionError, with their errors, unless each of them succeeded; else itself."""
         __tracebackhide__ = True
         bad = [run for run in self.runs if run.status is not Status.SUCCEEDED]
-        if bad or self.expired or self.crashed:
+        if bad or any(count for count, _ in self._untried()):
             raise AssertionError("\n".join([str(self), *map(_described, bad)]))
         return self
 
@@ -99,7 +100,11 @@ class Drained:
         return f"{self.attempts} attempts of {len(self.runs)} runs: {', '.join(found) or 'nothing'}"
 
     def _untried(self) -> Sequence[tuple[int, str]]:
-        return (self.expired, "expired"), (self.crashed, "crashed")
+        return (
+            (self.expired, "expired"),
+            (self.overrun, "past their deadline"),
+            (self.crashed, "crashed"),
+        )
 
     def _with(self, status: Status) -> Sequence[Run]:
         return [run for run in self.runs if run.status is status]
@@ -133,6 +138,7 @@ class _Tally:
     attempts: int = 0
     jumps: int = 0
     expired: int = 0
+    overrun: int = 0
     crashed: int = 0
 
 
@@ -162,6 +168,7 @@ class _Draining:
         """Do what time does; returns what follows, or None where there is more to be done now."""
         swept: SweepReply = yield from self.worker.sweep()
         self._tally.expired += swept.expired
+        self._tally.overrun += swept.overrun
         self._tally.crashed += swept.crashed
         due: DueReply = yield self._app.store.schedules.due(1)
         planned = (due.rows or due.waiting) and (yield from self.worker.plan())
@@ -215,6 +222,7 @@ class _Draining:
             runs=[found[run] for run in ids if run in found],
             attempts=tally.attempts,
             expired=tally.expired,
+            overrun=tally.overrun,
             crashed=tally.crashed,
             left=left,
         )

@@ -157,7 +157,7 @@ class _Making:
         wish = self._wish
         how = describe_error(wish.error)
         if last and wish.status is Status.FAILED:
-            timed_out = wish.failure is Failure.TIMEOUT
+            timed_out = wish.failure in (Failure.TIMEOUT, Failure.DEADLINE)
             fields: dict[str, Any] = {"failure": wish.failure, "timed_out": timed_out}
             yield from self._end(Outcome.FAILED, error=how, counts=True, **fields)
             return

@@ -23,7 +23,7 @@ from windlass.domain.run import (
     WorkerInfo,
 )
 from windlass.duration import MAX_SECONDS
-from windlass.engine.attempt import Runner, timeout_of
+from windlass.engine.attempt import Runner, lateness, timeout_of
 from windlass.engine.holdings import Holding, Stop
 from windlass.engine.scheduler import Scheduler
 from windlass.errors import RunNotFound
@@ -45,10 +45,10 @@ class Witness(Runner):
         self.raised = error
         return super().conclude_error(holding, error)
 
-    def timed_out(self, holding: Holding) -> Finish:
+    def too_late(self, holding: Holding) -> Finish:
         """What becomes of an attempt that took too long."""
-        self.raised = TimeoutError(f"timed out after {timeout_of(holding):g} s")
-        return super().timed_out(holding)
+        self.raised = lateness(holding)
+        return super().too_late(holding)
 
 
 class LoneWorker:
@@ -93,7 +93,7 @@ class LoneWorker:
     # -- what time moves ----------------------------------------------------------------------
 
     def sweep(self) -> Procedure[SweepReply]:
-        """Dispatch what is due, end what has expired, take back what dead workers hold."""
+        """Dispatch what is due, end what is too late, take back what dead workers hold."""
         reply: SweepReply = yield self._store.operations.sweep(
             dispatch=True,
             expire=True,
@@ -150,9 +150,10 @@ class LoneWorker:
             if spec.signature.takes_context and self._resources_used:
                 yield Work(coroutine=self._open)
             finish = yield from self._run_sync(holding)
-        limit = timeout_of(holding)
+        limit, stop = _limit_of(holding)
         if limit is not None and self._clock.monotonic() - began >= limit and holding.stop is None:
-            finish = self.runner.timed_out(holding)
+            holding.stop = stop
+            finish = self.runner.too_late(holding)
         return finish
 
     def record(self, finish: Finish | None) -> Procedure[None]:
@@ -186,10 +187,11 @@ class LoneWorker:
     async def _run_async(self, holding: Holding) -> Finish | None:
         belong(self._resources, asyncio.get_running_loop())
         task = asyncio.create_task(self.runner.run_async(holding))
+        limit, stop = _limit_of(holding)
         try:
-            done, _ = await asyncio.wait({task}, timeout=timeout_of(holding))
+            done, _ = await asyncio.wait({task}, timeout=limit)
             if not done:
-                holding.stop = Stop.TIMEOUT
+                holding.stop = stop
                 task.cancel()
             return await task
         except asyncio.CancelledError:
@@ -205,3 +207,11 @@ class LoneWorker:
 
     def _has_fired(self) -> None:
         self._fired = True
+
+
+def _limit_of(holding: Holding) -> tuple[float | None, Stop]:
+    """How long an attempt may take, and what it is told then."""
+    limit, left = timeout_of(holding), holding.claimed.deadline_in
+    if left is not None and (limit is None or left <= limit):
+        return left, Stop.DEADLINE
+    return limit, Stop.TIMEOUT

@@ -132,11 +132,12 @@ def _mark(row: tuple[Any, ...]) -> Mark:
 
 
 def _claimed(row: tuple[Any, ...]) -> Claimed:
-    options = slot = flaw = None
-    if row[10] is not None or row[16] is not None:  # most runs have neither
+    options = slot = deadline = flaw = None
+    if row[10] is not None or row[16] is not None or row[17] is not None:  # most have none
         options, flaw = readable("options", _decode_options, row[10])
         slot, bad_slot = readable("slot", instant, row[16])
-        flaw = flaw or bad_slot
+        deadline, bad_deadline = readable("deadline", instant, row[17])
+        flaw = flaw or bad_slot or bad_deadline
     return Claimed(
         tenant=row[1],
         id=row[2],
@@ -151,5 +152,7 @@ def _claimed(row: tuple[Any, ...]) -> Claimed:
         trace=row[11],
         schedule=row[15],
         slot=slot,
+        deadline_at=deadline,
+        deadline_in=None if deadline is None else float(row[18]),
         flaw=flaw,
     )

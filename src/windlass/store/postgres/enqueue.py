@@ -47,6 +47,8 @@ def pack_one(run: NewRun) -> tuple[object, ...]:
         text_array(run.tags) if run.tags else None,
         run.expires_in,
         run.expires_at,
+        run.deadline_in,
+        run.deadline_at,
         None if run.options is None else _encode(run.options).decode(),
         run.job_version,
         run.trace,
@@ -85,6 +87,8 @@ def _is_plain(run: NewRun) -> bool:
         and run.options is None
         and run.expires_in is None
         and run.expires_at is None
+        and run.deadline_in is None
+        and run.deadline_at is None
         and run.trace is None
     )
 

@@ -73,7 +73,7 @@ class Claim:
         moved = self._move_range(queue, rows[0], rows[-1])
         if moved != len(rows):
             raise StoreError(f"A claim of {queue!r} found {len(rows)} runs and moved {moved}.")
-        self.claimed += [_claimed(row) for row in rows]
+        self.claimed += [_claimed(row, self._tx.now) for row in rows]
         last = rows[-1]
         self.marks[queue] = _mark(last[11], last[12], last[1])
 
@@ -108,7 +108,7 @@ class Claim:
             if len(rows) >= self._want.limit:
                 break
         self._move_each([(row[0], row[1]) for row in rows])
-        self.claimed += [_claimed(row) for row in rows]
+        self.claimed += [_claimed(row, self._tx.now) for row in rows]
 
     def _move_each(self, names: Sequence[tuple[str, bytes]]) -> None:
         now = self._tx.now
@@ -117,7 +117,7 @@ class Claim:
             place = position_of(row)
             attempt, seq = place.attempt + 1, place.seq + 1
             place = place._replace(attempt=attempt, token=place.token + 1, seq=seq)
-            leases.append((*place, self._worker, self._claim_no, now))
+            leases.append((*place[:-1], self._worker, self._claim_no, now))
             events.append((place.tenant, place.id, seq, EventType.STARTED, now, attempt, None))
         self._tx.execute_many("delete_ready", names)
         self._tx.execute_many("insert_lease", leases)
@@ -128,8 +128,9 @@ def _mark(rank: int, ready_at: int, blob: bytes) -> Mark:
     return Mark(rank, str(ready_at), to_id(blob))
 
 
-def _claimed(row: Row) -> Claimed:
+def _claimed(row: Row, now: int) -> Claimed:
     options, flaw = read_options(row[9])
+    deadline = row[15]
     return Claimed(
         tenant=row[0],
         id=to_id(row[1]),
@@ -144,5 +145,7 @@ def _claimed(row: Row) -> Claimed:
         trace=row[10],
         schedule=None if row[13] is None else to_id(row[13]),
         slot=None if row[14] is None else from_micros(row[14]),
+        deadline_at=None if deadline is None else from_micros(deadline),
+        deadline_in=None if deadline is None else (deadline - now) / 1_000_000,
         flaw=flaw,
     )

@@ -71,7 +71,7 @@ def reschedule(tx: Transaction, run: RunRef, at: datetime | None, delay: float |
     else:
         advance(waits.status, Verb.RESCHEDULE, run=run.id)
         place = waits.place
-        _refuse_expired(run, place, due)
+        _refuse_too_late(run, place, due)
         moves.leave(waits.table, place)
     data = {"at": from_micros(due)}
     if due > tx.now:
@@ -144,7 +144,7 @@ def _reopen(tx: Transaction, run: RunRef, verb: Verb, max_attempts: int | None =
     tx.execute("delete_failure", (run.tenant, blob))
     if schedule is not None:
         tx.execute("revive_live", (slot, blob, run.tenant, schedule))
-    return Position(run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq, None)
+    return Position(run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq, None, None)
 
 
 def _chosen(now: int, at: datetime | None, delay: float | None) -> int:
@@ -162,10 +162,11 @@ def _chosen(now: int, at: datetime | None, delay: float | None) -> int:
     return to_micros(at)
 
 
-def _refuse_expired(run: RunRef, place: Position, due: int) -> None:
-    """What would have expired by then would do nothing else."""
-    if place.expires_at is not None and place.expires_at <= due:
-        raise RunExpires(run.id, _iso(place.expires_at), _iso(due))
+def _refuse_too_late(run: RunRef, place: Position, due: int) -> None:
+    """What would have ended by then, by its expiry or its deadline, would do nothing else."""
+    last = min((t for t in (place.expires_at, place.deadline_at) if t is not None), default=None)
+    if last is not None and last <= due:
+        raise RunExpires(run.id, _iso(last), _iso(due))
 
 
 def _iso(micros: int) -> str:

@@ -24,11 +24,14 @@ from windlass.store.sqlite.values import (
 Name = tuple[str, bytes]
 """A run's tenant and id."""
 
+_NO_LENGTHS = (None, None, None, None)
+
 
 def enqueue(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
     """Insert runs, all or none; answer in the order given."""
     for run in runs:
-        if run.delay is not None or run.key_ttl is not None or run.expires_in is not None:
+        lengths = (run.delay, run.key_ttl, run.expires_in, run.deadline_in)
+        if lengths != _NO_LENGTHS:
             _check_lengths(run)
     if not any(run.key is not None for run in runs):
         try:
@@ -87,7 +90,7 @@ class Batch:
         times = self._times
         blob = new_blob(run.id, run.job)
         due = times.due(run)
-        self._runs.append(record_of(run, blob, times.now, due, times.expires_at(run)))
+        self._runs.append(record_of(run, blob, times, due))
         if run.tags:
             self._tags += tags_of(run, blob)
         if due > times.now:
@@ -108,7 +111,7 @@ class Batch:
 
 
 class Times:
-    """When the runs of one transaction are due and expire."""
+    """When the runs of one transaction are due, expire and must be done."""
 
     __slots__ = ("_instant", "now")
 
@@ -128,6 +131,12 @@ class Times:
             return self.now + micros_of(run.expires_in)
         return None if run.expires_at is None else to_micros(run.expires_at)
 
+    def deadline_at(self, run: NewRun) -> int | None:
+        """When it must be done."""
+        if run.deadline_in is not None:
+            return self.now + micros_of(run.deadline_in)
+        return None if run.deadline_at is None else to_micros(run.deadline_at)
+
     def answer(self, run: NewRun, due: int) -> Enqueued:
         """What its caller is told of a run that was made."""
         delayed = due > self.now
@@ -140,14 +149,13 @@ class Times:
         )
 
 
-def record_of(
-    run: NewRun, blob: bytes, now: int, scheduled_for: int, expires_at: int | None
-) -> Row:
+def record_of(run: NewRun, blob: bytes, times: Times, scheduled_for: int) -> Row:
     """The columns of enqueue_run and the first of fire_run."""
     return (
         run.tenant, blob, run.job, run.job_version, run.queue, run.priority,
         raw_text(run.input), to_json_or_none(run.options), run.key,
-        to_json(run.tags) if run.tags else None, run.trace, now, scheduled_for, expires_at,
+        to_json(run.tags) if run.tags else None, run.trace, times.now, scheduled_for,
+        times.expires_at(run), times.deadline_at(run),
     )  # fmt: skip
 
 
@@ -198,7 +206,7 @@ class _Known:
 
 
 def _check_lengths(run: NewRun) -> None:
-    for name in ("delay", "key_ttl", "expires_in"):
+    for name in ("delay", "key_ttl", "expires_in", "deadline_in"):
         seconds = getattr(run, name)
         if seconds is not None and not seconds >= 0:  # which also refuses NaN
             raise BadArguments(run.job, f"was enqueued with {name}={seconds}", name)

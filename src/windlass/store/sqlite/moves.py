@@ -26,6 +26,7 @@ class Position(NamedTuple):
     crash_count: int
     token: int
     seq: int
+    deadline_at: int | None
     expires_at: int | None
 
 
@@ -42,7 +43,7 @@ class Lease(NamedTuple):
     crash_count: int
     token: int
     seq: int
-    expires_at: int | None
+    deadline_at: int | None
     worker: str
     started_at: int
     intent: str | None
@@ -64,7 +65,7 @@ def lease_of(row: Row) -> Lease:
 
 def position_of(row: Row) -> Position:
     """Return a row of the position statements as a value."""
-    return Position._make(row[:11])
+    return Position._make(row[:12])
 
 
 class Moves:
@@ -204,7 +205,9 @@ class Moves:
             place.tenant, place.id, place.job, place.queue, place.rank, place.attempt,
             place.failures if failures is None else failures,
             place.crash_count if crash_count is None else crash_count,
-            place.token, place.seq + 1, place.expires_at,
+            place.token, place.seq + 1, place.deadline_at,
+            # What was claimed once has started in time.
+            place.expires_at if isinstance(place, Position) else None,
         )  # fmt: skip
 
     def _add(self, name: str, row: Row) -> None:

@@ -169,7 +169,7 @@ def _record(row: Row) -> RunRecord:
     (
         tenant, blob, job, queue, status, priority, attempt, failures, crash_count, token,
         created_at, scheduled_for, updated_at, input_, key, tags, options, trace, result, error,
-        failure, intent, reason, why, due_at, expires_at, running_since, started_at,
+        failure, intent, reason, why, due_at, expires_at, deadline_at, running_since, started_at,
         finished_at, stale_at, discarded_at, worker, fraction, message, schedule,
         slot, attempts_text,
     ) = row  # fmt: skip
@@ -186,7 +186,7 @@ def _record(row: Row) -> RunRecord:
         failure=None if failure is None else Failure(failure),
         intent=None if intent is None else Intent(intent),
         reason=reason, waiting_for=why, due_at=from_micros_or_none(due_at),
-        expires_at=from_micros_or_none(expires_at),
+        expires_at=from_micros_or_none(expires_at), deadline_at=from_micros_or_none(deadline_at),
         started_at=last.started_at if started is None and last is not None else started,
         finished_at=from_micros_or_none(finished_at), stale_at=from_micros_or_none(stale_at),
         discarded_at=from_micros_or_none(discarded_at),

@@ -28,13 +28,14 @@ class SlotRuns:
         """Take a run in and answer for it."""
         now, (schedule, slot) = self._times.now, made_by
         blob = new_blob(run.id, run.job)
-        due, expires_at = self._times.due(run), self._times.expires_at(run)
+        due = self._times.due(run)
         scheduled_for = slot if run.at is None else to_micros(run.at)
-        record = record_of(run, blob, now, scheduled_for, expires_at)
+        record = record_of(run, blob, self._times, scheduled_for)
         self._add("fire_run", (*record, schedule, slot))
         self._add("add_live", (run.tenant, schedule, slot, blob))
         place = (
-            run.tenant, blob, run.job, run.queue, -run.priority, 0, 0, 0, 0, 1, expires_at, due,
+            run.tenant, blob, run.job, run.queue, -run.priority, 0, 0, 0, 0, 1,
+            self._times.deadline_at(run), self._times.expires_at(run), due,
         )  # fmt: skip
         if due > now:
             self._add("insert_timer", (*place, "delay"))

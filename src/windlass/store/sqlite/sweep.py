@@ -28,6 +28,7 @@ def sweep(
     certain = note_sweep(tx)
     # What is due and expired at once must not be queued first: it has ended.
     expired = _expire(tx, certain if spare else tx.now, limit) if expire else 0
+    overrun = _overrun(tx, certain if spare else tx.now, limit) if expire else 0
     dispatched = _dispatch(tx, limit) if dispatch else ()
     excused = excused_workers(tx, every) if reap and spare else frozenset()
     reaped = _reap(tx, excused, max_crashes, limit) if reap else _Reaped()
@@ -36,12 +37,13 @@ def sweep(
         now=from_micros(tx.now),
         dispatched=dispatched,
         expired=expired,
+        overrun=overrun,
         reaped=reaped.back,
         crashed=reaped.crashed,
         workers=tuple(reaped.workers),
         spared=len(excused),
         next_due=from_micros_or_none(next_due[0]) if next_due else None,
-        more=limit in (expired, len(dispatched)) or reaped.more,
+        more=limit in (expired, overrun, len(dispatched)) or reaped.more,
     )
 
 
@@ -66,15 +68,31 @@ def _dispatch(tx: Transaction, limit: int) -> tuple[RunRef, ...]:
 
 
 def _expire(tx: Transaction, until: int, limit: int) -> int:
+    return _end_waiting(tx, "expired", until, limit, Failure.EXPIRED)
+
+
+def _overrun(tx: Transaction, until: int, limit: int) -> int:
+    """End what was not done by its deadline: what waits, and what its worker did not end."""
+    waiting = _end_waiting(tx, "overrun", until, limit, Failure.DEADLINE)
+    moves = Moves(tx)
+    leases = [lease_of(row) for row in tx.fetch("overrun_leases", (until, limit - waiting))]
+    for lease in leases:
+        moves.end_attempt(lease, AttemptOutcome.TIMEOUT)
+        moves.fail(lease, Failure.DEADLINE, failures=lease.failures + 1)
+    moves.apply()
+    return waiting + len(leases)
+
+
+def _end_waiting(tx: Transaction, why: str, until: int, limit: int, failure: Failure) -> int:
     moves = Moves(tx)
     waiting = [
         (table, position_of(row))
-        for table, name in (("ready", "expired_ready"), ("timer", "expired_timers"))
+        for table, name in (("ready", f"{why}_ready"), ("timer", f"{why}_timers"))
         for row in tx.fetch(name, (until, limit))
     ][:limit]
     for table, place in waiting:
         moves.leave(table, place)
-        moves.fail(place, Failure.EXPIRED)
+        moves.fail(place, failure)
     moves.apply()
     return len(waiting)
 

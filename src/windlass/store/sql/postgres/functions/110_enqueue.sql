@@ -17,6 +17,8 @@ create or replace function windlass.enqueue(
   p_tags text[] default null,
   p_expires_in double precision default null,
   p_expires_at timestamptz default null,
+  p_deadline_in double precision default null,
+  p_deadline_at timestamptz default null,
   p_options json default null,
   p_job_version text default null,
   p_trace text default null,
@@ -32,6 +34,7 @@ declare
   v_now timestamptz := windlass.now();
   v_due timestamptz;
   v_expires timestamptz;
+  v_deadline timestamptz;
   v_input json := coalesce(p_input, windlass.default_input(p_tenant, p_job));
   v_text text := v_input::text;
   v_options json := windlass.check_options(p_job, p_options);
@@ -70,6 +73,8 @@ begin
   v_due := greatest(v_now, coalesce(windlass.check_instant(p_job, 'at', p_at), v_due));
   v_expires := v_now + windlass.check_length(p_job, 'expires_in', p_expires_in);
   v_expires := coalesce(v_expires, windlass.check_instant(p_job, 'expires_at', p_expires_at));
+  v_deadline := v_now + windlass.check_length(p_job, 'deadline_in', p_deadline_in);
+  v_deadline := coalesce(v_deadline, windlass.check_instant(p_job, 'deadline_at', p_deadline_at));
   created := false;
   if p_key is not null then
     -- A repeat by id needs no key, which may be another's by now.
@@ -86,9 +91,9 @@ begin
   end if;
 
   insert into windlass.runs (tenant, id, job, job_version, queue, priority, input, options, key,
-                             tags, trace, created_at, scheduled_for, expires_at)
+                             tags, trace, created_at, scheduled_for, expires_at, deadline_at)
   values (p_tenant, id, p_job, p_job_version, v_queue, v_priority, v_input, v_options, p_key,
-          p_tags, p_trace, v_now, v_due, v_expires)
+          p_tags, p_trace, v_now, v_due, v_expires, v_deadline)
   on conflict do nothing;
   if not found then
     select * into status, created_at, scheduled_for from windlass.known_run(p_tenant, id);
@@ -100,12 +105,15 @@ begin
   status := case when v_due > v_now then 'scheduled' else 'queued' end;
   if v_due > v_now then
     insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
-                                 attempt, failures, crash_count, token, seq, expires_at)
-    values (p_tenant, id, p_job, v_queue, -v_priority, v_due, 'delay', 0, 0, 0, 0, 1, v_expires);
+                                 attempt, failures, crash_count, token, seq, expires_at,
+                                 deadline_at)
+    values (p_tenant, id, p_job, v_queue, -v_priority, v_due, 'delay', 0, 0, 0, 0, 1, v_expires,
+            v_deadline);
   else
     insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
-                                attempt, failures, crash_count, token, seq, expires_at)
-    values (p_tenant, id, p_job, v_queue, -v_priority, v_now, 0, 0, 0, 0, 1, v_expires);
+                                attempt, failures, crash_count, token, seq, expires_at,
+                                deadline_at)
+    values (p_tenant, id, p_job, v_queue, -v_priority, v_now, 0, 0, 0, 0, 1, v_expires, v_deadline);
   end if;
   insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
   values (p_tenant, id, 1, 'run.enqueued', v_now, 0,

@@ -1,4 +1,4 @@
--- Enqueue a batch of runs without options (no key, delay, tags, expiry), by parallel arrays: the
+-- Enqueue a batch of runs without options (no key, delay, tags, expiry, deadline), by parallel arrays: the
 -- same as windlass.enqueue_many without the reading of JSON. All or none. Returns as that does.
 create or replace function windlass.enqueue_plain(
   p_tenants text[], p_ids uuid[], p_jobs text[], p_versions text[], p_queues text[],

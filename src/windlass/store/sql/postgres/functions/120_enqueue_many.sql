@@ -75,34 +75,45 @@ begin
                 when x.expires_in is not null
                 then v_now + windlass.check_length(x.job, 'expires_in', x.expires_in)
                 when x.expires_at between v_now and '9999-12-30Z' then x.expires_at
-                else windlass.check_instant(x.job, 'expires_at', x.expires_at) end as expires_at
+                else windlass.check_instant(x.job, 'expires_at', x.expires_at) end as expires_at,
+           case when x.deadline_in between 0 and 3155760000
+                then v_now + make_interval(secs => x.deadline_in)
+                when x.deadline_in is not null
+                then v_now + windlass.check_length(x.job, 'deadline_in', x.deadline_in)
+                when x.deadline_at between v_now and '9999-12-30Z' then x.deadline_at
+                else windlass.check_instant(x.job, 'deadline_at', x.deadline_at) end as deadline_at
       from rows from (json_to_recordset(p_runs)
              as (tenant text, id uuid, job text, job_version text, queue text, priority integer,
                  input json, options json, key text, tags text[], trace text,
                  at timestamptz, delay double precision,
-                 expires_in double precision, expires_at timestamptz)) with ordinality
+                 expires_in double precision, expires_at timestamptz,
+                 deadline_in double precision, deadline_at timestamptz)) with ordinality
            as x(tenant, id, job, job_version, queue, priority, input, options, key, tags, trace,
-                at, delay, expires_in, expires_at, n)
+                at, delay, expires_in, expires_at, deadline_in, deadline_at, n)
      where v_passed = '{}' or not x.n = any (v_passed)
   ), fresh as (
     insert into windlass.runs (tenant, id, job, job_version, queue, priority, input, options, key,
-                               tags, trace, created_at, scheduled_for, expires_at)
+                               tags, trace, created_at, scheduled_for, expires_at, deadline_at)
     select i.tenant, i.id, i.job, i.job_version, i.queue, i.priority, i.input, i.options, i.key,
-           i.tags, i.trace, v_now, i.due, i.expires_at
+           i.tags, i.trace, v_now, i.due, i.expires_at, i.deadline_at
       from item i
      order by i.id, i.tenant  -- in one order for everybody: two may have the same ids
     on conflict do nothing
-    returning tenant, id, job, queue, priority, input, tags, scheduled_for, expires_at
+    returning tenant, id, job, queue, priority, input, tags, scheduled_for, expires_at,
+              deadline_at
   ), made_ready as (
     insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
-                                attempt, failures, crash_count, token, seq, expires_at)
-    select f.tenant, f.id, f.job, f.queue, -f.priority, v_now, 0, 0, 0, 0, 1, f.expires_at
+                                attempt, failures, crash_count, token, seq, expires_at,
+                                deadline_at)
+    select f.tenant, f.id, f.job, f.queue, -f.priority, v_now, 0, 0, 0, 0, 1, f.expires_at,
+           f.deadline_at
       from fresh f where f.scheduled_for <= v_now
   ), made_timers as (
     insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
-                                 attempt, failures, crash_count, token, seq, expires_at)
+                                 attempt, failures, crash_count, token, seq, expires_at,
+                                 deadline_at)
     select f.tenant, f.id, f.job, f.queue, -f.priority, f.scheduled_for, 'delay',
-           0, 0, 0, 0, 1, f.expires_at
+           0, 0, 0, 0, 1, f.expires_at, f.deadline_at
       from fresh f where f.scheduled_for > v_now
   ), tagged as (
     insert into windlass.run_tags (tenant, tag, id)

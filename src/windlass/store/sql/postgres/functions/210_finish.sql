@@ -45,7 +45,7 @@ begin
     returning l.tenant, l.id, l.job, l.queue, l.rank, l.worker, l.started_at, l.attempt,
               l.failures + coalesce(i.counts, false)::integer as failures,
               l.crash_count + (i.outcome = 'crashed')::integer as crash_count,
-              l.token, l.seq + 1 as seq, l.expires_at,
+              l.token, l.seq + 1 as seq, l.deadline_at,
               i.outcome as told, greatest(i.delay, 0) as delay, i.failure,
               windlass.check_result(i.result) as result,
               windlass.check_error(l.job, i.error) as error, i.timed_out, i.version,
@@ -102,18 +102,18 @@ begin
       from gone g, stamp s
   ), later as (
     insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
-                                 attempt, failures, crash_count, token, seq, expires_at)
+                                 attempt, failures, crash_count, token, seq, deadline_at)
     select g.tenant, g.id, g.job, g.queue, g.rank,
            s.at + windlass.check_length(g.job, 'delay', g.delay),
            case g.outcome when 'retry' then 'backoff' else 'snooze' end,
-           g.attempt, g.failures, g.crash_count, g.token, g.seq, g.expires_at
+           g.attempt, g.failures, g.crash_count, g.token, g.seq, g.deadline_at
       from gone g, stamp s
      where g.outcome in ('retry', 'snoozed') and g.delay > 0
   ), again as (
     insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
-                                attempt, failures, crash_count, token, seq, expires_at)
+                                attempt, failures, crash_count, token, seq, deadline_at)
     select g.tenant, g.id, g.job, g.queue, g.rank, s.at,
-           g.attempt, g.failures, g.crash_count, g.token, g.seq, g.expires_at
+           g.attempt, g.failures, g.crash_count, g.token, g.seq, g.deadline_at
       from gone g, stamp s
      where g.outcome in ('released', 'crashed')
         or (g.outcome in ('retry', 'snoozed') and coalesce(g.delay, 0) <= 0)

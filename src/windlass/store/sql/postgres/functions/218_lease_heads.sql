@@ -18,7 +18,8 @@ create or replace function windlass.lease_heads(
 ) returns table (
   kind text, tenant text, id uuid, job text, queue text, token bigint, attempt integer,
   failures integer, crash_count integer, input json, options json, trace text, rank integer,
-  ready_at timestamptz, started_at timestamptz, schedule uuid, slot timestamptz
+  ready_at timestamptz, started_at timestamptz, schedule uuid, slot timestamptz,
+  deadline_at timestamptz
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -61,7 +62,7 @@ begin
     -- last one that is taken; only those that are taken are locked. A CTE is read as far as
     -- it is asked for, in the order in which it is made.
     with seen as materialized (
-      select r.ctid as place, r.job, r.expires_at, r.rank, r.ready_at, r.id
+      select r.ctid as place, r.job, r.expires_at, r.deadline_at, r.rank, r.ready_at, r.id
         from windlass.ready r
        where r.queue = v_queue
          and (r.rank, r.ready_at, r.id) > (v_from.rank, v_from.ready_at, v_from.id)
@@ -73,6 +74,7 @@ begin
        cross join lateral (select r.ctid as place from windlass.ready r
                             where r.ctid = s.place for update skip locked) l
        where s.job = any (p_jobs) and (s.expires_at is null or s.expires_at > p_now)
+         and (s.deadline_at is null or s.deadline_at > p_now)
        limit v_left
     )
     select p.places, e.rank, e.ready_at, e.id into v_places, rank, ready_at, id
@@ -94,12 +96,12 @@ begin
          where r.ctid = any (v_places)
         returning r.tenant, r.id, r.job, r.queue, r.rank, r.ready_at, r.attempt + 1 as attempt,
                   r.failures, r.crash_count, r.token + 1 as token, r.seq + 1 as seq,
-                  r.expires_at
+                  r.deadline_at
       ), leased as (
         insert into windlass.leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
-                                     attempt, failures, crash_count, token, seq, expires_at)
+                                     attempt, failures, crash_count, token, seq, deadline_at)
         select t.tenant, t.id, t.job, t.queue, t.rank, p_worker, p_claim_no, v_at,
-               t.attempt, t.failures, t.crash_count, t.token, t.seq, t.expires_at
+               t.attempt, t.failures, t.crash_count, t.token, t.seq, t.deadline_at
           from taken t
       ), logged as (
         insert into windlass.events (tenant, subject, seq, type, at, attempt)
@@ -107,7 +109,7 @@ begin
       )
       select 'run', t.tenant, t.id, t.job, t.queue, t.token, t.attempt, t.failures,
              t.crash_count, n.input, n.options, n.trace, t.rank, t.ready_at, v_at, n.schedule,
-             n.slot
+             n.slot, t.deadline_at
         from taken t
        cross join lateral (select r.input, r.options, r.trace, r.schedule, r.slot
                              from windlass.runs r

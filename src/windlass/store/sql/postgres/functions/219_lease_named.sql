@@ -7,7 +7,8 @@ create or replace function windlass.lease_named(
 ) returns table (
   tenant text, id uuid, job text, queue text, token bigint, attempt integer, failures integer,
   crash_count integer, input json, options json, trace text, rank integer,
-  ready_at timestamptz, started_at timestamptz, schedule uuid, slot timestamptz
+  ready_at timestamptz, started_at timestamptz, schedule uuid, slot timestamptz,
+  deadline_at timestamptz
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -32,6 +33,7 @@ begin
             -- so written that no index by queue will do
             and (p_queues is null or array[r.queue] <@ p_queues)
             and (r.expires_at is null or r.expires_at > p_now)
+            and (r.deadline_at is null or r.deadline_at > p_now)
             for update skip locked) r
        limit p_limit
     ), stamp as materialized (
@@ -41,19 +43,20 @@ begin
       delete from windlass.ready r
        where r.ctid = any (array (select p.place from picked p))
       returning r.tenant, r.id, r.job, r.queue, r.rank, r.ready_at, r.attempt + 1 as attempt,
-                r.failures, r.crash_count, r.token + 1 as token, r.seq + 1 as seq, r.expires_at
+                r.failures, r.crash_count, r.token + 1 as token, r.seq + 1 as seq, r.deadline_at
     ), leased as (
       insert into windlass.leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
-                                   attempt, failures, crash_count, token, seq, expires_at)
+                                   attempt, failures, crash_count, token, seq, deadline_at)
       select t.tenant, t.id, t.job, t.queue, t.rank, p_worker, p_claim_no, s.at,
-             t.attempt, t.failures, t.crash_count, t.token, t.seq, t.expires_at
+             t.attempt, t.failures, t.crash_count, t.token, t.seq, t.deadline_at
         from taken t, stamp s
     ), logged as (
       insert into windlass.events (tenant, subject, seq, type, at, attempt)
       select t.tenant, t.id, t.seq, 'run.started', s.at, t.attempt from taken t, stamp s
     )
     select t.tenant, t.id, t.job, t.queue, t.token, t.attempt, t.failures, t.crash_count,
-           n.input, n.options, n.trace, t.rank, t.ready_at, s.at, n.schedule, n.slot
+           n.input, n.options, n.trace, t.rank, t.ready_at, s.at, n.schedule, n.slot,
+           t.deadline_at
       from taken t
      cross join stamp s
      cross join lateral (select r.input, r.options, r.trace, r.schedule, r.slot

@@ -24,12 +24,14 @@ begin
     ), moved as (
       delete from windlass.timers t where t.ctid = any (array (select d.place from due d))
       returning t.tenant, t.id, t.job, t.queue, t.rank, t.attempt, t.failures, t.crash_count,
-                t.token, t.seq + 1 as seq, t.expires_at
+                t.token, t.seq + 1 as seq, t.expires_at, t.deadline_at
     ), placed as (
       insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
-                                  attempt, failures, crash_count, token, seq, expires_at)
+                                  attempt, failures, crash_count, token, seq, expires_at,
+                                  deadline_at)
       select m.tenant, m.id, m.job, m.queue, m.rank, s.at,
-             m.attempt, m.failures, m.crash_count, m.token, m.seq, m.expires_at
+             m.attempt, m.failures, m.crash_count, m.token, m.seq, m.expires_at,
+             m.deadline_at
         from moved m, stamp s
     ), logged as (
       insert into windlass.events (tenant, subject, seq, type, at, attempt)

@@ -19,9 +19,9 @@ begin
                         else 'ready' end as fate
   ), again as (
     insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
-                                attempt, failures, crash_count, token, seq, expires_at)
+                                attempt, failures, crash_count, token, seq, deadline_at)
     select g.tenant, g.id, g.job, g.queue, g.rank, p_now,
-           g.attempt, g.failures, g.crash_count + 1, g.token, g.seq + 1, g.expires_at
+           g.attempt, g.failures, g.crash_count + 1, g.token, g.seq + 1, g.deadline_at
       from gone g where g.fate = 'ready'
   ), ended as (
     update windlass.runs r

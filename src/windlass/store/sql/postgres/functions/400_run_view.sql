@@ -26,7 +26,7 @@ select r.tenant, r.id, r.job, r.queue,
        coalesce(l.worker, a.worker) as worker,
        p.fraction as progress, p.message as progress_message,
        coalesce(a.attempts, '[]') as attempts,
-       r.schedule, r.slot
+       r.schedule, r.slot, r.deadline_at
   from windlass.runs r
   left join windlass.ready q on q.tenant = r.tenant and q.id = r.id
   left join windlass.leases l on l.tenant = r.tenant and l.id = r.id

@@ -18,6 +18,7 @@ begin
   update windlass.runs r
      set status = null, failure = null, result = null, error = null, reason = null,
          started_at = null, finished_at = null, stale_at = null, expires_at = null,
+         deadline_at = null,
          options = case when p_max_attempts is null then r.options
                         else (coalesce(r.options::jsonb, '{}')
                               || jsonb_build_object('max_attempts', p_max_attempts))::json end

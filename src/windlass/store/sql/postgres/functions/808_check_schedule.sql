@@ -26,11 +26,11 @@ begin
       when 'max_attempts', 'timeout' then
         perform windlass.check_options(
           p_new.job, json_build_object(v_option.key, v_option.value));
-      when 'expires' then
+      when 'expires', 'deadline' then
         if v_option.kind <> 'number' then
-          perform windlass.refuse(p_new.job, 'expires', 'is not a number of seconds');
+          perform windlass.refuse(p_new.job, v_option.key, 'is not a number of seconds');
         end if;
-        perform windlass.check_length(p_new.job, 'expires', v_option.text::double precision);
+        perform windlass.check_length(p_new.job, v_option.key, v_option.text::double precision);
       when 'queue' then
         if v_option.kind <> 'string' then
           perform windlass.refuse(p_new.job, 'queue', 'is not a text');

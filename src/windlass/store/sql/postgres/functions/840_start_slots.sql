@@ -12,28 +12,36 @@ begin
            r.tags, r.trace, coalesce(r.at, x.slot) as scheduled_for,
            greatest(p_now, r.at) as due,
            case when r.expires_in is not null then p_now + make_interval(secs => r.expires_in)
-                else r.expires_at end as expires_at
+                else r.expires_at end as expires_at,
+           case when r.deadline_in is not null then p_now + make_interval(secs => r.deadline_in)
+                else r.deadline_at end as deadline_at
       from json_to_recordset(p_items) as x(tenant text, schedule uuid, slot timestamptz, run json)
      cross join lateral json_to_record(x.run)
            as r(id uuid, job text, job_version text, queue text, priority integer, input json,
                 options json, tags text[], trace text, at timestamptz,
-                expires_in double precision, expires_at timestamptz)
+                expires_in double precision, expires_at timestamptz,
+                deadline_in double precision, deadline_at timestamptz)
   ), fresh as (
     insert into windlass.runs (tenant, id, job, job_version, queue, priority, input, options,
-                               tags, trace, created_at, scheduled_for, expires_at, schedule, slot)
+                               tags, trace, created_at, scheduled_for, expires_at, deadline_at,
+                               schedule, slot)
     select i.tenant, i.id, i.job, i.job_version, i.queue, i.priority, i.input, i.options,
-           i.tags, i.trace, p_now, i.scheduled_for, i.expires_at, i.schedule, i.slot
+           i.tags, i.trace, p_now, i.scheduled_for, i.expires_at, i.deadline_at, i.schedule,
+           i.slot
       from item i
   ), made_ready as (
     insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
-                                attempt, failures, crash_count, token, seq, expires_at)
-    select i.tenant, i.id, i.job, i.queue, -i.priority, p_now, 0, 0, 0, 0, 1, i.expires_at
+                                attempt, failures, crash_count, token, seq, expires_at,
+                                deadline_at)
+    select i.tenant, i.id, i.job, i.queue, -i.priority, p_now, 0, 0, 0, 0, 1, i.expires_at,
+           i.deadline_at
       from item i where i.due <= p_now
   ), made_timers as (
     insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
-                                 attempt, failures, crash_count, token, seq, expires_at)
+                                 attempt, failures, crash_count, token, seq, expires_at,
+                                 deadline_at)
     select i.tenant, i.id, i.job, i.queue, -i.priority, i.due, 'delay',
-           0, 0, 0, 0, 1, i.expires_at
+           0, 0, 0, 0, 1, i.expires_at, i.deadline_at
       from item i where i.due > p_now
   ), tagged as (
     insert into windlass.run_tags (tenant, tag, id)

@@ -16,7 +16,8 @@ begin
      cross join lateral json_to_recordset(x.slots) as s(slot timestamptz, run json)
      cross join lateral json_to_record(s.run)
            as r(id uuid, job text, queue text, priority integer, input json, options json,
-                tags text[], at timestamptz, expires_in double precision, expires_at timestamptz)
+                tags text[], at timestamptz, expires_in double precision, expires_at timestamptz,
+                deadline_in double precision, deadline_at timestamptz)
   loop
     if v_run.slot is null or v_run.id is null or v_run.job is null or v_run.queue is null then
       perform windlass.refuse('fire_schedules', 'slots', 'has one without slot, id, job or queue');
@@ -27,6 +28,8 @@ begin
     perform windlass.check_instant(v_run.job, 'at', v_run.at);
     perform windlass.check_length(v_run.job, 'expires_in', v_run.expires_in);
     perform windlass.check_instant(v_run.job, 'expires_at', v_run.expires_at);
+    perform windlass.check_length(v_run.job, 'deadline_in', v_run.deadline_in);
+    perform windlass.check_instant(v_run.job, 'deadline_at', v_run.deadline_at);
     perform windlass.check_options(v_run.job, v_run.options);
     perform windlass.check_queue(v_run.job, v_run.queue);
     perform windlass.check_priority(v_run.job, v_run.priority);

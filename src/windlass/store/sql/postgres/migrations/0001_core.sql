@@ -36,10 +36,12 @@ create table windlass.runs (
   created_at    timestamptz not null,
   scheduled_for timestamptz not null,
   expires_at    timestamptz,
+  deadline_at   timestamptz,
   -- written at the end; null while the run is live
   status        text check (status in ('succeeded', 'failed', 'canceled')),
   failure       text check (failure in
-                  ('exhausted', 'fatal', 'timeout', 'crashed', 'expired', 'nondeterminism')),
+                  ('exhausted', 'fatal', 'timeout', 'crashed', 'expired', 'deadline',
+                   'nondeterminism')),
   result        json,
   error         json,
   reason        text,
@@ -73,11 +75,13 @@ create table windlass.timers (
   token       bigint not null,
   seq         integer not null,
   expires_at  timestamptz,
+  deadline_at timestamptz,
   primary key (tenant, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
 create index timers_by_due on windlass.timers (due_at);
 create index timers_by_expiry on windlass.timers (expires_at) where expires_at is not null;
+create index timers_by_deadline on windlass.timers (deadline_at) where deadline_at is not null;
 -- What backs off is found without reading what is scheduled.
 create index timers_in_backoff on windlass.timers (job, queue) where why = 'backoff';
 
@@ -94,6 +98,7 @@ create table windlass.ready (
   token        bigint not null,
   seq          integer not null,
   expires_at   timestamptz,
+  deadline_at  timestamptz,
   published_at timestamptz,
   primary key (tenant, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
@@ -101,6 +106,7 @@ create table windlass.ready (
 create index ready_to_claim on windlass.ready (queue, rank, ready_at, id)
   where queue is not null;  -- not for a lookup by (tenant, id)
 create index ready_by_expiry on windlass.ready (expires_at) where expires_at is not null;
+create index ready_by_deadline on windlass.ready (deadline_at) where deadline_at is not null;
 
 create table windlass.leases (
   tenant      text not null,
@@ -116,13 +122,14 @@ create table windlass.leases (
   crash_count integer not null,
   token       bigint not null,
   seq         integer not null,
-  expires_at  timestamptz,
+  deadline_at timestamptz,
   intent      text check (intent in ('cancel')),
   reason      text,
   primary key (tenant, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index leases_by_worker on windlass.leases (worker);
+create index leases_by_deadline on windlass.leases (deadline_at) where deadline_at is not null;
 
 create table windlass.workers (
   id          text primary key,

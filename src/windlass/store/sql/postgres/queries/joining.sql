@@ -9,6 +9,7 @@ select e.id::text, e.created::text, e.status, extract(epoch from e.created_at)::
   from windlass.enqueue(%s::text, %s::text::json, %s::text::uuid, %s::text, %s::text,
                         %s::text::integer, %s::text::double precision, %s::text::timestamptz,
                         %s::text, %s::text::double precision, %s::text::text[],
+                        %s::text::double precision, %s::text::timestamptz,
                         %s::text::double precision, %s::text::timestamptz, %s::text::json,
                         %s::text, %s::text) e
 

@@ -20,7 +20,8 @@ select id::text, created::text, status, extract(epoch from created_at)::text,
        extract(epoch from scheduled_for)::text
   from windlass.enqueue(%s, %s::json, %s::uuid, %s, %s, %s::integer, %s::double precision,
                         %s::timestamptz, %s, %s::double precision, %s::text[],
-                        %s::double precision, %s::timestamptz, %s::json, %s, %s)
+                        %s::double precision, %s::timestamptz, %s::double precision, %s::timestamptz,
+                        %s::json, %s, %s)
 
 -- name: enqueue_plain
 select windlass.enqueue_plain(%s::text[], %s::uuid[], %s::text[], %s::text[], %s::text[],
@@ -36,7 +37,8 @@ select extract(epoch from windlass.register(%s, %s, %s, %s, %s, %s::text[], %s::
 select kind, tenant, id::text, job, queue, token, attempt, failures, crash_count,
        input::text, options::text, trace, rank, extract(epoch from ready_at)::text,
        case when kind = 'now' then extract(epoch from started_at)::text end, schedule::text,
-       extract(epoch from slot)::text
+       extract(epoch from slot)::text, extract(epoch from deadline_at)::text,
+       extract(epoch from deadline_at - started_at)::text
   from windlass.cycle(%s, %s, %s::text[], %s::uuid[], %s::bigint[], %s::json[], %s::json,
                       %s, %s::text[], %s::text[], %s::json, %s::integer, %s::text[], %s::uuid[],
                       %s::bigint)

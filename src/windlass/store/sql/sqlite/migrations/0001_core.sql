@@ -38,10 +38,12 @@ create table runs (
   created_at    integer not null,
   scheduled_for integer not null,
   expires_at    integer,
+  deadline_at   integer,
   -- written at the end; null while the run is live
   status        text check (status in ('succeeded', 'failed', 'canceled')),
   failure       text check (failure in
-                  ('exhausted', 'fatal', 'timeout', 'crashed', 'expired', 'nondeterminism')),
+                  ('exhausted', 'fatal', 'timeout', 'crashed', 'expired', 'deadline',
+                   'nondeterminism')),
   result        text,
   error         text,
   reason        text,
@@ -74,11 +76,13 @@ create table timers (
   token       integer not null,
   seq         integer not null,
   expires_at  integer,
+  deadline_at integer,
   primary key (tenant, id)
 ) strict, without rowid;
 
 create index timers_by_due on timers (due_at);
 create index timers_by_expiry on timers (expires_at) where expires_at is not null;
+create index timers_by_deadline on timers (deadline_at) where deadline_at is not null;
 -- What backs off is found without reading what is scheduled.
 create index timers_in_backoff on timers (job, queue) where why = 'backoff';
 
@@ -96,12 +100,14 @@ create table ready (
   token        integer not null,
   seq          integer not null,
   expires_at   integer,
+  deadline_at  integer,
   published_at integer,
   primary key (queue, rank, ready_at, id, tenant)
 ) strict, without rowid;
 
 create unique index ready_by_id on ready (tenant, id);
 create index ready_by_expiry on ready (expires_at) where expires_at is not null;
+create index ready_by_deadline on ready (deadline_at) where deadline_at is not null;
 
 create table leases (
   tenant      text not null,
@@ -117,13 +123,14 @@ create table leases (
   crash_count integer not null,
   token       integer not null,
   seq         integer not null,
-  expires_at  integer,
+  deadline_at integer,
   intent      text check (intent in ('cancel')),
   reason      text,
   primary key (tenant, id)
 ) strict, without rowid;
 
 create index leases_by_worker on leases (worker);
+create index leases_by_deadline on leases (deadline_at) where deadline_at is not null;
 
 create table workers (
   id          text primary key,

@@ -16,6 +16,7 @@ update runs
    set status = null, failure = null, result = null, error = null, reason = null,
        attempt = null, failures = null, crash_count = null, token = null, seq = null,
        started_at = null, finished_at = null, stale_at = null, expires_at = null,
+       deadline_at = null,
        options = :options
  where tenant = :tenant and id = :id and status is not null
 

@@ -4,21 +4,22 @@
 
 -- name: enqueue_run
 insert into runs (tenant, id, job, job_version, queue, priority, input, options, key, tags,
-                  trace, created_at, scheduled_for, expires_at)
+                  trace, created_at, scheduled_for, expires_at, deadline_at)
 values (:tenant, :id, :job, :job_version, :queue, :priority, :input, :options, :key, :tags,
-        :trace, :created_at, :scheduled_for, :expires_at)
+        :trace, :created_at, :scheduled_for, :expires_at, :deadline_at)
 
 -- name: enqueue_ready
 -- What else a new run needs is copied from its row: the new rows are a stretch of rowids.
 insert into ready (tenant, id, job, queue, rank, ready_at,
-                   attempt, failures, crash_count, token, seq, expires_at)
-select tenant, id, job, queue, -priority, created_at, 0, 0, 0, 0, 1, expires_at
+                   attempt, failures, crash_count, token, seq, expires_at, deadline_at)
+select tenant, id, job, queue, -priority, created_at, 0, 0, 0, 0, 1, expires_at, deadline_at
   from runs where rowid between :first and :last and scheduled_for <= created_at
 
 -- name: enqueue_timers
 insert into timers (tenant, id, job, queue, rank, due_at, why,
-                    attempt, failures, crash_count, token, seq, expires_at)
-select tenant, id, job, queue, -priority, scheduled_for, 'delay', 0, 0, 0, 0, 1, expires_at
+                    attempt, failures, crash_count, token, seq, expires_at, deadline_at)
+select tenant, id, job, queue, -priority, scheduled_for, 'delay', 0, 0, 0, 0, 1, expires_at,
+       deadline_at
   from runs where rowid between :first and :last and scheduled_for > created_at
 
 -- name: enqueue_events

@@ -1,24 +1,27 @@
 -- Positions: where a live run is. Every move deletes the old row and inserts the new one;
--- the row carries attempt, failures, crash_count, token and seq, and hands them on.
+-- the row carries attempt, failures, crash_count, token, seq and deadline, and hands them on. The
+-- expiry is over with the first claim: a lease has none.
 
 -- name: get_lease
-select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, expires_at,
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
        worker, started_at, intent, reason
   from leases where tenant = :tenant and id = :id
 
 -- name: get_leases
 -- All leases of a stretch of ids: one scan instead of one lookup each.
-select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, expires_at,
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
        worker, started_at, intent, reason
   from leases where tenant = :tenant and id between :first and :last
  limit :limit
 
 -- name: get_ready
-select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, expires_at
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
+       expires_at
   from ready where tenant = :tenant and id = :id
 
 -- name: get_timer
-select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, expires_at
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
+       expires_at
   from timers where tenant = :tenant and id = :id
 
 -- name: delete_lease
@@ -32,18 +35,18 @@ delete from timers where tenant = :tenant and id = :id
 
 -- name: insert_ready
 insert into ready (tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
-                   expires_at, ready_at)
+                   deadline_at, expires_at, ready_at)
 values (:tenant, :id, :job, :queue, :rank, :attempt, :failures, :crash_count, :token, :seq,
-        :expires_at, :ready_at)
+        :deadline_at, :expires_at, :ready_at)
 
 -- name: insert_timer
 insert into timers (tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
-                    expires_at, due_at, why)
+                    deadline_at, expires_at, due_at, why)
 values (:tenant, :id, :job, :queue, :rank, :attempt, :failures, :crash_count, :token, :seq,
-        :expires_at, :due_at, :why)
+        :deadline_at, :expires_at, :due_at, :why)
 
 -- name: insert_lease
 insert into leases (tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
-                    expires_at, worker, claim_no, started_at)
+                    deadline_at, worker, claim_no, started_at)
 values (:tenant, :id, :job, :queue, :rank, :attempt, :failures, :crash_count, :token, :seq,
-        :expires_at, :worker, :claim_no, :started_at)
+        :deadline_at, :worker, :claim_no, :started_at)

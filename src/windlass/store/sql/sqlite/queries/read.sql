@@ -20,7 +20,7 @@ select r.tenant, r.id, r.job, r.queue,
        (select e.at from events e where e.tenant = r.tenant and e.subject = r.id
          order by e.seq desc limit 1),
        r.input, r.key, r.tags, r.options, r.trace, r.result, r.error, r.failure,
-       l.intent, coalesce(r.reason, l.reason), t.why, t.due_at, r.expires_at,
+       l.intent, coalesce(r.reason, l.reason), t.why, t.due_at, r.expires_at, r.deadline_at,
        l.started_at, r.started_at, r.finished_at, r.stale_at, f.discarded_at, l.worker,
        p.fraction, p.message, r.schedule, r.slot,
        (select json_group_array(json_array(latest.attempt, latest.token, latest.worker,

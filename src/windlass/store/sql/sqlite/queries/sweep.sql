@@ -2,19 +2,41 @@
 -- is locked row by row and nothing needs to be skipped.
 
 -- name: due_timers
-select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, expires_at
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
+       expires_at
   from timers where due_at <= :now order by due_at limit :limit
 
 -- name: next_due
 select min(due_at) from timers where due_at > :now
 
 -- name: expired_timers
-select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, expires_at
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
+       expires_at
   from timers where expires_at <= :now order by expires_at limit :limit
 
 -- name: expired_ready
-select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, expires_at
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
+       expires_at
   from ready where expires_at <= :now order by expires_at limit :limit
+
+-- name: overrun_timers
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
+       expires_at
+  from timers where deadline_at <= :now order by deadline_at limit :limit
+
+-- name: overrun_ready
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
+       expires_at
+  from ready where deadline_at <= :now order by deadline_at limit :limit
+
+-- name: overrun_leases
+-- Those whose worker has had a whole lease of its own to end them.
+select l.tenant, l.id, l.job, l.queue, l.rank, l.attempt, l.failures, l.crash_count, l.token,
+       l.seq, l.deadline_at, l.worker, l.started_at, l.intent, l.reason
+  from leases l
+ where l.deadline_at <= :now
+   and l.deadline_at + (select alive_until - renewed_at from workers where id = l.worker) <= :now
+ order by l.deadline_at limit :limit
 
 -- name: lease_lengths
 select coalesce(min(alive_until - renewed_at), 30000000),
