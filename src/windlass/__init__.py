@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         UnknownJob,
         UsageError,
         WindlassError,
+        WorkerDisrupted,
     )
     from windlass.job import Job
     from windlass.schedules import Schedule
@@ -101,6 +102,7 @@ __all__ = [
     "Windlass",
     "WindlassError",
     "Worker",
+    "WorkerDisrupted",
     "WorkerOptions",
     "WorkerState",
 ]
@@ -121,6 +123,7 @@ _HOMES = {
         JobFileError KeyConflict LeaseLost NotFound PayloadTooLarge ProcessDied ResultTimeout
         RunExpires RunFailed RunNotFound ScheduleBusy ScheduleNotFound SchemaMismatch StoreError
         StoreBusy StoreFull StoreRefused StoreUnavailable UnknownJob UsageError WindlassError
+        WorkerDisrupted
     """,
     "windlass.job": "Job",
     "windlass.schedules": "Schedule",

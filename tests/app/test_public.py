@@ -17,7 +17,7 @@ NAMES = [
     "RunNotFound", "Schedule", "ScheduleBusy", "ScheduleNotFound",
     "SchemaMismatch", "Snooze", "Status", "StoreBusy", "StoreError", "StoreFull", "StoreRefused",
     "StoreUnavailable", "SyncContext", "UnknownJob", "UsageError", "Windlass", "WindlassError",
-    "Worker", "WorkerOptions", "WorkerState",
+    "Worker", "WorkerDisrupted", "WorkerOptions", "WorkerState",
 ]  # fmt: skip
 
 VERBS = [

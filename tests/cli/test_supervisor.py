@@ -276,10 +276,10 @@ def test_command_that_cannot_be_run_is_not_tried_again(tmp_path: Path) -> None:
 
 
 HELD = """
-import signal, subprocess
+import os, signal, subprocess
 from windlass.cli.supervisor import Lifeline
 line = Lifeline()
-line.watch()
+line.watch(lambda: os.kill(os.getpid(), signal.SIGTERM))
 subprocess.run(["cat"], timeout=10, check=True)
 line.tell_started()
 signal.pause()

@@ -60,6 +60,10 @@ SAMPLES: list[tuple[WindlassError, str]] = [
     (errors.SchemaMismatch(1, 1, "functions", "f()"), "Windlass (f()): run `windlass migrate`."),
     (errors.SchemaMismatch(1, 1, "schema", "t"), "gone (t): `windlass doctor` names all that is"),
     (errors.ProcessDied("by SIGSEGV"), "The process that ran the handler ended by SIGSEGV."),
+    (
+        errors.WorkerDisrupted("it sent SIGTERM"),
+        "A handler disrupted its worker: it sent SIGTERM.",
+    ),
     (errors.ResultTimeout("r", 10.0), "Run r did not end within 10 s; it goes on."),
     (errors.RunFailed("r", "canceled"), "Run r canceled"),
     (errors.RunFailed("r", "canceled", None, None, "no use"), "Run r canceled: no use"),
@@ -120,6 +124,7 @@ def test_codes_are_pinned() -> None:
         "StoreRefused": "store_refused",
         "SchemaMismatch": "schema_mismatch",
         "ProcessDied": "process_died",
+        "WorkerDisrupted": "worker_disrupted",
         "ResultTimeout": "result_timeout",
         "RunFailed": "run_failed",
     }

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import Cluster
 from tests.fixtures.apps import PATIENCE, reached, within
 from tests.fixtures.postgres import create_database, drop_database
-from windlass import SchemaMismatch, Status, UsageError, Windlass
+from windlass import SchemaMismatch, Status, UsageError, Windlass, WorkerDisrupted
 from windlass.contrib.starlette import Lifespan, lifespan
 
 
@@ -184,6 +184,48 @@ def test_thread_drains_when_it_is_stopped(app: Windlass) -> None:
     thread.stop()
     thread.stop()  # again is harmless
     assert app.get(run.id).result == "finished"
+
+
+@pytest.mark.parametrize("how", ["stop", "cancel"])
+def test_handler_that_ends_the_loop_of_the_thread_is_blamed(app: Windlass, how: str) -> None:
+    """Nobody else has that loop: whoever stops it is a handler."""
+
+    @app.job
+    async def disruptive() -> None:
+        if how == "stop":
+            asyncio.get_running_loop().stop()
+        else:
+            for task in asyncio.all_tasks():
+                task.cancel()
+        await asyncio.Event().wait()
+
+    thread = app.running_in_thread(drain="10ms")
+    thread.start()
+    run = disruptive.enqueue()
+    assert thread._thread is not None
+    thread._thread.join(PATIENCE)
+    with pytest.raises(WorkerDisrupted):
+        thread.stop()
+    run.refresh()
+    assert (run.status, run.crash_count, run.attempts[0].outcome) == ("queued", 1, "crashed")
+    assert app.workers() == []
+
+
+async def test_handler_may_stop_its_worker_by_its_own_face(app: Windlass) -> None:
+    """That is what a program of one's own says: it counts for nothing."""
+    told = asyncio.Event()
+
+    @app.job
+    async def last() -> None:
+        worker.stop()
+        told.set()
+        await asyncio.Event().wait()
+
+    async with app.running(drain="10ms") as worker:
+        run = await last.aenqueue()
+        await within(told)
+    await run.arefresh()
+    assert (run.status, run.crash_count, run.attempts[0].outcome) == ("queued", 0, "interrupted")
 
 
 def test_thread_is_started_once(app: Windlass) -> None:

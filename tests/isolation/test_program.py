@@ -55,7 +55,6 @@ class Staged(Program):
     def __init__(self, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(cast("Channel", wire), Setup(path=[], url="", level=0, result_limit=0))
         self._loop.close()
-        monkeypatch.setattr(self._loop, "run_forever", lambda: None)
         monkeypatch.setattr(os, "_exit", lambda code: self.exits.put(code))
         monkeypatch.setattr(os, "getpgrp", lambda: -1)  # the group of the tests is not its own
         self.exits: SimpleQueue[int] = SimpleQueue()
@@ -63,6 +62,9 @@ class Staged(Program):
         self.ends: SimpleQueue[Any] = SimpleQueue()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
+
+    def _serve(self) -> None:
+        """It needs no loop."""
 
     def _end(self, attempt: Assignment) -> Any:
         self.began.put(attempt)

@@ -1,9 +1,21 @@
-"""A worker in its process: from the first claim to an exit that nothing can hold up."""
+"""A worker in its process: from the first claim to an exit that nothing can hold up.
+
+The worker has the process and the loop to itself. So whatever stops it, other than a signal from
+outside, `--drain` and wear, is the doing of a handler: its signal to this process, a canceled task,
+a stopped loop, a SystemExit that went through the loop. Then the worker stops as ever, blames what
+does not end in time, and the process ends with 1, by `WorkerDisrupted`. A supervisor takes that for
+a death, and starts another after a pause.
+
+When it dies here: a loop that ended is run once more by `asyncio.Runner`, which cancels all tasks,
+so the worker can still record everything; where a handler prevents even that, or blocks, the alarm
+ends the process, and the leases run out, which counts as well.
+"""
 
 import asyncio
 import logging
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from windlass.app import Windlass
@@ -14,7 +26,7 @@ from windlass.config import Settings
 from windlass.domain.job import JobSpec
 from windlass.engine.memory import MEGABYTE, resident
 from windlass.engine.worker import Worker
-from windlass.errors import SchemaMismatch, StoreUnavailable
+from windlass.errors import SchemaMismatch, StoreUnavailable, WorkerDisrupted
 
 log = logging.getLogger(__name__)
 
@@ -38,22 +50,44 @@ def run(
 
     With a `lifeline` to a supervisor it stops when it is worn out; returns whether it is.
     """
-    worn, worn_at = False, app.settings.having(**{n: options.get(n) for n in _WEAR})
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    worn_at = app.settings.having(**{n: options.get(n) for n in _WEAR})
+    worker = app.worker(**options)
+    worker.sole = True
+    if adapt is not None:
+        worker.adopt([adapt(spec) for spec in app.jobs.specs()])
+    if watch:
+        app.jobs.watch()
+    worn, supervised = False, lifeline is not None
+
+    def work() -> None:
+        nonlocal worn
+        wear = None if lifeline is None else _worn_out(worker, lifeline, worn_at)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            try:
+                worn = runner.run(_work(app, worker, signals, alarm, drain=drain, wear=wear))
+            finally:
+                # What handlers left behind may block the loop's end. Where it ended under the
+                # worker, that has yet to stop.
+                left = 0.0 if worker.over else _time_to_stop(app.settings)
+                alarm.set(left + FAREWELL, _code(sys.exc_info()[1], worn, supervised=supervised))
+
+    try:
         try:
-            worker = app.worker(**options)
-            if adapt is not None:
-                worker.adopt([adapt(spec) for spec in app.jobs.specs()])
-            if watch:
-                app.jobs.watch()
-            wear = None if lifeline is None else _worn_out(worker, lifeline, worn_at)
-            worn = runner.run(_work(app, worker, signals, alarm, drain=drain, wear=wear))
+            signals.during(work)
         finally:
             app.jobs.unwatch()
             signals.then(lambda: None)  # whoever asks from now on need not ask
-            # What handlers left behind may block the loop's end, or the interpreter's.
-            alarm.set(FAREWELL, _code(sys.exc_info()[1], worn, supervised=lifeline is not None))
+            if worker.failure is not None:  # rather than what became of the loop
+                raise worker.failure
+    finally:
+        # And the interpreter's.
+        alarm.set(FAREWELL, _code(sys.exc_info()[1], worn, supervised=supervised))
     return worn
+
+
+def _time_to_stop(settings: Settings) -> float:
+    """How long a worker may take that was told to stop."""
+    return settings.drain + max(2.0, settings.lease / 3)
 
 
 def _code(error: BaseException | None, worn: bool, *, supervised: bool) -> int:
@@ -61,7 +95,9 @@ def _code(error: BaseException | None, worn: bool, *, supervised: bool) -> int:
         return RECYCLED if worn else 0
     if supervised and isinstance(error, SchemaMismatch):
         return OUTGROWN
-    return exit_code(error) if isinstance(error, Exception) else FAILED
+    return (
+        exit_code(error) if isinstance(error, Exception) else FAILED
+    )  # a SystemExit of a handler's
 
 
 async def _work(
@@ -74,15 +110,15 @@ async def _work(
     wear: Coroutine[None, None, None] | None,
 ) -> bool:
     loop = asyncio.get_running_loop()
-    settings = app.settings
 
     def stop() -> None:
         # A handler that blocks the loop keeps the worker from hearing this.
-        alarm.set(settings.drain + max(2.0, settings.lease / 3) + FAREWELL, 1)
-        loop.call_soon_threadsafe(worker.stop)
+        alarm.set(_time_to_stop(app.settings) + FAREWELL, FAILED)
+        betray = partial(worker.betray, "it sent its own process a signal to stop", signals.inside)
+        loop.call_soon_threadsafe(betray if signals.inside else worker.stop)
 
     signals.then(stop)
-    working = asyncio.create_task(worker.run())
+    working = asyncio.create_task(_until_stopped(worker))
     wearing = None if wear is None else asyncio.create_task(wear)
     enough = [] if wearing is None else [wearing]
     if drain:
@@ -99,7 +135,16 @@ async def _work(
     finally:
         for watching in enough:
             watching.cancel()
+        if not working.done():  # canceled with us, by a handler: it must end first
+            await asyncio.wait({working})
         await app.aclose()
+
+
+async def _until_stopped(worker: Worker) -> None:
+    try:
+        await worker.run()
+    except WorkerDisrupted as error:  # raised at the very end: a loop that ends would tell it too
+        log.debug("disrupted", extra={"worker": worker.id, "error": str(error)})
 
 
 async def _worn_out(worker: Worker, lifeline: Lifeline, settings: Settings) -> None:

@@ -31,8 +31,9 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from windlass.cli.failures import STORE, USAGE
@@ -239,20 +240,21 @@ class Lifeline:
         os.dup2(nothing, 0)
         os.close(nothing)
 
-    def watch(self) -> None:
-        """Stop as if told to when the supervisor is gone."""
-        threading.Thread(target=self._watch, name="windlass-lifeline", daemon=True).start()
+    def watch(self, gone: Callable[[], None]) -> None:
+        """Call this, in another thread, when the supervisor is gone."""
+        watch = partial(self._watch, gone)
+        threading.Thread(target=watch, name="windlass-lifeline", daemon=True).start()
 
     def tell_started(self) -> None:
         """Say that this process has come so far as to do its work."""
         with contextlib.suppress(OSError):
             os.write(self._fd, b"1")
 
-    def _watch(self) -> None:
+    def _watch(self, gone: Callable[[], None]) -> None:
         while True:
             try:
                 if not os.read(self._fd, 1):
                     break
             except OSError:  # closed, and what we said was not read
                 break
-        os.kill(os.getpid(), signal.SIGTERM)
+        gone()

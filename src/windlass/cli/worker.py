@@ -68,7 +68,7 @@ def worker(
 
         lifeline = Lifeline() if supervised else None
         if lifeline is not None:
-            lifeline.watch()
+            lifeline.watch(signals.ask)
         from windlass.cli.serving import run
 
         app, changes = _prepare(place, log_kind, log_level, seats, watch=watch)

@@ -16,6 +16,10 @@ the worker to itself. Each crash halves the group (`group_size`), so a run that 
 alone after log2 of their number, and the others come through: a group is down to one run at the
 ninth crash at the latest, before ten times `max_crashes` gives anybody up.
 
+A run that ends its worker without killing it is blamed like one that does (`WorkerDisrupted`): all
+that run on the loop or in threads of a worker that a handler stops have crashed, and it is certain
+where there was only one, or where the stop came from a child process.
+
 With `max_crashes` = 1 the first crash is one too many, whoever is to blame. PostgreSQL has the
 same rule in `330_reap.sql`.
 """

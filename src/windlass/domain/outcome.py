@@ -16,9 +16,10 @@ everything that went wrong:
 from dataclasses import dataclass
 from enum import StrEnum
 
+from windlass.domain.blame import after_lost_worker
 from windlass.domain.policy import Fatal, Retry
 from windlass.domain.report import ErrorInfo, describe_error
-from windlass.domain.states import Failure
+from windlass.domain.states import Failure, Verb
 from windlass.duration import MAX_SECONDS, Duration, parse_duration
 from windlass.errors import BadOption
 
@@ -90,7 +91,7 @@ class Outcome(StrEnum):
     SNOOZED = "snoozed"
     CANCELED = "canceled"
     RELEASED = "released"
-    CRASHED = "crashed"  # the child process that it ran in died; its worker lives
+    CRASHED = "crashed"  # its child process died, or it stopped its worker, which can still tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,10 +145,12 @@ def decide_failure(
     return Decision(outcome=Outcome.FAILED, failure=failure)
 
 
-def decide_crash(*, crashes_before: int, max_crashes: int) -> Decision:
-    """Decide what becomes of a run whose child process died: there is nobody else to blame."""
-    given_up = crashes_before + 1 >= max_crashes
-    return Decision(outcome=Outcome.CRASHED, failure=Failure.CRASHED if given_up else None)
+def decide_crash(*, crashes_before: int, max_crashes: int, alone: bool = True) -> Decision:
+    """Decide what becomes of a run that crashed while its worker lives, to tell of it; `alone`:
+    there is nobody else to blame, as for the death of its child process."""
+    verb = after_lost_worker(crashes_before + 1, alone=alone, max_crashes=max_crashes)
+    failure = Failure.CRASHED if verb is Verb.CRASH else None
+    return Decision(outcome=Outcome.CRASHED, failure=failure)
 
 
 def _check_reason(reason: object) -> None:

@@ -52,6 +52,7 @@ class Runner:
         self._limit = result_limit
         self.worker = ""
         self.boss: asyncio.Task[None] | None = None  # the task that the worker runs in
+        self.taken_down: Callable[[], None] = lambda: None  # called when that task is canceled
 
     async def run_async(self, holding: Holding) -> Finish | None:
         """Run an async handler to its end."""
@@ -67,6 +68,7 @@ class Runner:
             if self._taken_down():
                 # The loop is going down, and took the handler with it before the worker could.
                 holding.stop = holding.stop or Stop.SHUTDOWN
+                self.taken_down()
             return self.conclude_error(holding, error)
         except BaseException as error:
             return self.conclude_error(holding, error)
@@ -96,7 +98,7 @@ class Runner:
         if holding.stop is not None and issubclass(type(error), asyncio.CancelledError):
             match holding.stop:
                 case Stop.SHUTDOWN:
-                    return release(holding)
+                    return given_up(holding)
                 case Stop.CANCEL:
                     return canceled(holding, holding.reason)
                 case Stop.TIMEOUT | Stop.DEADLINE:
@@ -233,6 +235,12 @@ def succeeded(holding: Holding, result: msgspec.Raw | None) -> Finish:
 def release(holding: Holding) -> Finish:
     """Give a run back, unfinished and uncounted."""
     return finish(holding, Decision(outcome=Outcome.RELEASED))
+
+
+def given_up(holding: Holding) -> Finish:
+    """Give back what did not end in the time that a stop allows; it counts as a crash where it may
+    have caused that stop."""
+    return holding.accused or release(holding)
 
 
 def give_back(claimed: Claimed) -> Finish:

@@ -115,7 +115,7 @@ class Children:
             child = self._waiting() or await self._start()
         except REFUSALS as error:
             raise NotGiven(str(error)) from error
-        holding.told = lambda: child.tell(_standing(holding))
+        holding.pid, holding.told = child.pid, lambda: child.tell(_standing(holding))
         order, answer = self._order(child, holding, origin), partial(self._do, holding)
         result = child.attempt(order, began=lambda: began(child.runs == 1), answer=answer)
         try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from windlass.domain.job import JobSpec
-from windlass.domain.run import Claimed, Held
+from windlass.domain.run import Claimed, Finish, Held
 
 
 class Stop(StrEnum):
@@ -39,7 +39,9 @@ class Holding:
     task: asyncio.Task[None] | None = None
     suspect: bool = False  # it runs in a child process because a worker has died under it
     isolated: bool = False  # it runs in a child process
+    pid: int | None = None  # of the child process that it runs in
     told: Callable[[], None] | None = None  # passes on how it stands to a child process
+    accused: Finish | None = None  # its end, if it outlives a worker that it may have stopped
 
     @property
     def version(self) -> str | None:

@@ -4,6 +4,11 @@ The host has the process. So nothing here touches signals, logging or the event 
 The worker starts when the host says so and stops when it does, gracefully: nothing more is claimed,
 what runs gets the time that `drain` allows, and what is then unfinished goes back to its queue.
 
+To stop it is the host's right: by leaving the block, by `worker.stop()` (in a handler too), by
+canceling the task it runs in. None of that is held against a run. In a thread of its own the worker
+has the loop to itself, so whoever cancels its tasks or stops that loop is a handler
+(:meth:`windlass.engine.worker.Worker.betray`).
+
 A worker that cannot go on stops by itself. That is logged at once, and raised where the host stops
 it: a web server should not go down because its guest did.
 """
@@ -12,7 +17,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -21,6 +26,9 @@ from windlass.errors import UsageError
 from windlass.logs import steady_log
 
 log = steady_log(__name__)
+
+# By which a loop ends that a handler stops, or raises through.
+_ENDS = (RuntimeError, SystemExit, KeyboardInterrupt, asyncio.CancelledError)
 
 Close = Callable[[], Awaitable[None]]
 
@@ -38,6 +46,9 @@ async def hosted(worker: Worker, close: Close, *, wait: bool = True) -> AsyncIte
         if wait:
             await _started(worker, task)
         yield worker
+    except asyncio.CancelledError:
+        worker.unasked()
+        raise
     finally:
         worker.stop()
         try:
@@ -108,20 +119,25 @@ class WorkerThread:
     def _run(self) -> None:
         try:
             with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-                self._failure = runner.run(self._watched())
+                runner.run(self._watched())
+        except _ENDS as error:  # of the loop, by a handler; the worker has ended with it
+            self._failure = self._failure or error
         finally:
             self._ready.set()
 
-    async def _watched(self) -> BaseException | None:
-        """Work, and return what it ended by: it is raised where the host can hear it."""
+    async def _watched(self) -> None:
+        """Work, and keep what it ended by: it is raised where the host can hear it."""
         task = asyncio.create_task(self._work())
-        await asyncio.wait({task})
-        return task.exception()
+        while not task.done():
+            with suppress(asyncio.CancelledError):  # it is canceled as well, and must end first
+                await asyncio.wait({task})
+        self._failure = asyncio.CancelledError() if task.cancelled() else task.exception()
 
     async def _work(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         worker = self._make()
+        worker.sole = True
         if not self._wait:
             self._ready.set()
         async with hosted(worker, self._close, wait=self._wait):

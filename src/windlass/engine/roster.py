@@ -45,6 +45,13 @@ class Roster:
         return sum(lane.seats for lane in self.lanes.values())
 
     @property
+    def summary(self) -> dict[str, object]:
+        """What is told of it when its worker starts."""
+        queues = self._options.queues
+        shown = "all" if queues is None else ",".join(queues)
+        return {"queues": shown, "jobs": len(self.jobs), "seats": self.seats}
+
+    @property
     def open_lanes(self) -> int:
         """How many lanes ask for runs; at least one."""
         return max(1, sum(1 for lane in self.lanes.values() if lane.seats))

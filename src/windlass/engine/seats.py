@@ -5,6 +5,10 @@ its handler's end, by a timeout, by a cancel that the handler ignored, by the wo
 or because its lease is lost. Whatever the handler does after that is ignored here, as it is
 fenced in the store.
 
+A handler may stop the worker without killing it: by a signal to its own process, by canceling all
+tasks, by stopping the loop. Then whatever does not end in the time that a stop allows has crashed
+(:meth:`Seats.accuse`), since it may have been the one; the others were merely interrupted.
+
 A suspect (`domain.blame`: a worker has died under it) runs in a child process whatever its
 executor, in a seat of its lane. So that a crowd of suspects cannot take the machine's memory, at
 most `suspect_seats` of them run at a time; those that wait for a child take no seat, so other runs
@@ -21,9 +25,18 @@ from functools import partial
 
 from windlass.domain.blame import is_suspect
 from windlass.domain.job import Executor, JobSpec
+from windlass.domain.outcome import decide_crash
 from windlass.domain.run import Claimed, Finish, Held, Ordered
 from windlass.domain.states import Intent
-from windlass.engine.attempt import Runner, canceled, give_back, release, timeout_of
+from windlass.engine.attempt import (
+    Runner,
+    canceled,
+    finish,
+    give_back,
+    given_up,
+    release,
+    timeout_of,
+)
 from windlass.engine.children import Children
 from windlass.engine.deadlines import Deadlines
 from windlass.engine.ends import Ends
@@ -33,6 +46,7 @@ from windlass.engine.options import WorkerOptions
 from windlass.engine.scarcity import REFUSALS, NotGiven, Scarcity
 from windlass.engine.suspects import Group
 from windlass.engine.threads import Threads
+from windlass.errors import WorkerDisrupted
 from windlass.logs import steady_log
 
 log = steady_log(__name__)
@@ -221,7 +235,23 @@ class Seats:
         for holding in self._holdings.all():
             if not holding.concluded:
                 self._interrupt(holding, Stop.SHUTDOWN)
-                self._conclude(holding, release(holding))
+                self._conclude(holding, given_up(holding))
+
+    def accuse(self, error: WorkerDisrupted, line: Sequence[int]) -> None:
+        """One of the handlers has stopped the worker: what does not end in time has crashed.
+
+        `line` has the processes that the stop came through. If a child process of ours is among
+        them its run is to blame, and nobody else; if not, no child can have done it.
+        """
+        running = [h for h in self._holdings.all() if h.started is not None and not h.concluded]
+        accused = [h for h in running if h.pid in line] or [h for h in running if not h.isolated]
+        for holding in accused:
+            decision = decide_crash(
+                crashes_before=holding.claimed.crash_count,
+                max_crashes=self._options.max_crashes,
+                alone=len(accused) == 1,
+            )
+            holding.accused = finish(holding, decision, error=error)
 
     def order(self, order: Ordered) -> None:
         """An operator wants something of a run; its end is all that we know to give."""

@@ -14,6 +14,11 @@ nowhere; the worker takes itself off the list. To be canceled is to be told to s
 once more, that time is short. If the process is killed instead, its leases run out and another
 worker's reaper takes the runs.
 
+A stop that a handler caused (:meth:`Worker.betray`) is the same, but what is then unfinished may be
+its cause: it is recorded as crashed, and the worker ends by `WorkerDisrupted`. Who has the loop to
+itself (`sole`) knows it by being canceled without having been told to stop. As a guest on another
+program's loop a worker may be canceled by that program, which is a stop as any other.
+
 A worker whose lease has run out and was reaped is dead to the store. It drops all it held, tells
 the handlers, and goes on under a new name: a name stands for one unbroken series of leases.
 
@@ -31,8 +36,10 @@ from windlass.domain.run import Claimed, Finish, Held, RenewReply, RunRef
 from windlass.engine.attempt import Runner
 from windlass.engine.children import Children, Isolation
 from windlass.engine.ending import Ending
+from windlass.engine.farewell import last_words, silence
 from windlass.engine.feeds import Feeds, receive, watch
 from windlass.engine.holdings import Holdings
+from windlass.engine.idle import drained
 from windlass.engine.names import introduce
 from windlass.engine.options import WorkerOptions
 from windlass.engine.pump import Pump
@@ -44,7 +51,7 @@ from windlass.engine.seldom import Seldom
 from windlass.engine.sweeper import Sweeper
 from windlass.engine.threads import Threads
 from windlass.engine.unless import done_unless
-from windlass.errors import SchemaMismatch, StoreError, UsageError
+from windlass.errors import SchemaMismatch, UsageError, WorkerDisrupted
 from windlass.logs import steady_log
 from windlass.resources import OpenResources, belong, close_all
 from windlass.sources import Sources
@@ -58,7 +65,6 @@ _SWEEP_AGAIN = 0.25
 _PLAN_AGAIN = 1.0
 _LAST_WORDS = 4.0  # after a grace of 25 s there is not much left of the 30 s that most give
 _RENEW_AGAIN = 0.5
-_COUNT_REST = 9.0  # times what it took to count what is left: that reads walls of other jobs
 
 
 class Worker:
@@ -110,16 +116,17 @@ class Worker:
             resend_after=options.resend_after,
             moved=lambda _: self._hunger(),
         )
-        self._scheduler = Scheduler(
-            store, sources, self._transport, poll=options.poll, fired=self._hunger
-        )
+        poll = options.poll
+        self._scheduler = Scheduler(store, sources, self._transport, poll=poll, fired=self._hunger)
         self._announce_jobs, self._isolation = announce, isolation
         self._renewal: Renewal | None = None
         self._feeds = Feeds(self._ended)
         self.started = asyncio.Event()  # it is registered and its jobs are known to the store
         self._stopping, self._changed = asyncio.Event(), asyncio.Event()
         self._rebirth: asyncio.Task[None] | None = None
-        self._failure: BaseException | None = None
+        self.failure: BaseException | None = None  # what it ends by
+        self.over = False  # it has stopped, and holds nothing any more
+        self.sole = False  # nobody but its handlers can cancel its tasks, or stop its loop
         self.ended = 0  # attempts whose end the store has answered
 
     @property
@@ -139,7 +146,7 @@ class Worker:
         """
         self._loop = asyncio.get_running_loop()
         belong(self._resources, self._loop)
-        self._runner.boss = asyncio.current_task()
+        self._runner.boss, self._runner.taken_down = asyncio.current_task(), self.unasked
         self._seats = Seats(
             self._roster.jobs,
             self._lanes,
@@ -156,19 +163,39 @@ class Worker:
             # A store that is not there may never come.
             if await done_unless(self._stopping, self._register()):
                 await self._serve()
+        except asyncio.CancelledError:
+            self.unasked()
+            if not isinstance(self.failure, WorkerDisrupted):
+                raise
         finally:
             if self._renewal is not None:
                 try:
                     await self._shut_down()
                 finally:  # even where nothing can be awaited any more
                     self._renewal.stop()
-        if self._failure is not None:
-            raise self._failure
+            self.over = True
+        if self.failure is not None:
+            raise self.failure
 
     def stop(self) -> None:
         """Begin to stop: from now on nothing is claimed."""
         self._pump.claiming = False
         self._stopping.set()
+
+    def betray(self, how: str, line: Sequence[int] = ()) -> None:
+        """Begin to stop because a handler wants it, which is for nobody else to want.
+
+        `line` has the ids of processes that it came through, if any.
+        """
+        if not self._stopping.is_set():
+            error = WorkerDisrupted(how)
+            self._seats.accuse(error, line)
+            self._fail(error)
+
+    def unasked(self) -> None:
+        """Its task, or that of whoever runs it, was canceled: whose doing is that?"""
+        if self.sole and self._renewal is not None:
+            self.betray("it canceled the worker's tasks, or stopped its event loop")
 
     def adopt(self, jobs: Sequence[JobSpec]) -> None:
         """Run these jobs, and no others, from now on; may be called from any thread.
@@ -184,18 +211,8 @@ class Worker:
     async def drained(self) -> None:
         """Wait until nothing is ready, running or retrying for the jobs and queues served here."""
         await self.started.wait()
-        while True:
-            jobs, began = tuple(self._roster.jobs), self._loop.time()
-            left = await self._store.arun(
-                self._store.operations.backlog(self._options.queues, jobs)
-            )
-            if not left.ready and not left.running and not left.retrying and not self.busy:
-                return
-            self._changed.clear()
-            await asyncio.sleep(min(_COUNT_REST * (self._loop.time() - began), 5.0))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(0.25, self._options.poll)):
-                    await self._changed.wait()
+        jobs, busy = self._roster.jobs, lambda: self.busy
+        await drained(self._store, self._options, jobs, busy, self._changed)
 
     # -- beginning and end ----------------------------------------------------------------
 
@@ -249,15 +266,8 @@ class Worker:
             self._scheduler.wake()
 
     def _announce(self) -> None:
-        queues = self._options.queues
-        extra = {
-            "worker": self.id,
-            "store": self._store.place,
-            "queues": "all" if queues is None else ",".join(queues),
-            "jobs": len(self._roster.jobs),
-            "seats": self._roster.seats,
-        }
-        log.info("worker started", extra=extra)
+        known = {"worker": self.id, "store": self._store.place}
+        log.info("worker started", extra=known | self._roster.summary)
 
     async def _shut_down(self) -> None:
         """End every part; canceled meanwhile, it waits for less and gives more up."""
@@ -271,8 +281,8 @@ class Worker:
         await ending.step(self._transport.close())
         await ending.step(self._drain())
         deadline = self._loop.time() + _LAST_WORDS
-        await ending.step(self._last_words(deadline))
-        await ending.step(self._silence(deadline))
+        await ending.step(last_words(self._store, self._pump, self.id, deadline))
+        await ending.step(silence(self._renewal, deadline))
         await ending.step(close_all(self._resources))
         await ending.step(self._seats.close())
         log.info("worker stopped", extra={"worker": self.id})
@@ -291,22 +301,6 @@ class Worker:
             self._changed.clear()
             await self._changed.wait()
         await self._pump.flushed()
-
-    async def _last_words(self, deadline: float) -> None:
-        """Record what can be recorded; what cannot is left to the reaper."""
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._pump.flushed()
-                await self._store.arun(self._store.operations.retire(self.id))
-        except (TimeoutError, StoreError) as error:
-            extra = {"worker": self.id, "error": str(error) or "no answer in time"}
-            log.warning("leases left to run out", extra=extra)
-
-    async def _silence(self, deadline: float) -> None:
-        """Stop the heartbeat and wait for it: the store may be closed as soon as we are gone."""
-        if self._renewal is not None:
-            self._renewal.stop()
-            await self._renewal.ended(max(0.1, deadline - self._loop.time()))
 
     def _adopt(self, jobs: Sequence[JobSpec]) -> None:
         self._roster.replace(jobs)
@@ -400,8 +394,8 @@ class Worker:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        if self._failure is None:
-            self._failure = error
+        if self.failure is None:
+            self.failure = error
             log.error("worker cannot go on", extra={"worker": self.id, "error": str(error)})
         self.stop()
         if isinstance(error, SchemaMismatch):

@@ -26,6 +26,7 @@
     │   ├── StoreRefused            store_refused       what it was given, not the moment
     │   └── SchemaMismatch          schema_mismatch
     ├── ProcessDied                 process_died        under a handler
+    ├── WorkerDisrupted             worker_disrupted    by a handler
     ├── ResultTimeout               result_timeout      (also a TimeoutError)
     └── RunFailed                   run_failed
 
@@ -56,6 +57,7 @@ from windlass.errors.runs import (
     ProcessDied,
     ResultTimeout,
     RunFailed,
+    WorkerDisrupted,
 )
 from windlass.errors.store import (
     SchemaMismatch,
@@ -107,4 +109,5 @@ __all__ = [
     "UnknownJob",
     "UsageError",
     "WindlassError",
+    "WorkerDisrupted",
 ]

@@ -18,6 +18,19 @@ class ProcessDied(WindlassError):
         return f"The process that ran the handler ended {self.how}."
 
 
+class WorkerDisrupted(WindlassError):
+    """A handler stopped its worker, or blocked its event loop; `how` says how."""
+
+    code = "worker_disrupted"
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.how = how
+
+    def __str__(self) -> str:
+        return f"A handler disrupted its worker: {self.how}."
+
+
 class ResultTimeout(WindlassError, TimeoutError):
     """The run did not end in time; it goes on. `timeout` is in seconds."""
 

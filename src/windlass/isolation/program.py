@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import threading
+from concurrent.futures import CancelledError
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ from windlass.isolation.channel import Channel, LogLines, Questions, WorkersStor
 from windlass.isolation.locate import Finder, move, url_of
 from windlass.resources import OpenResources, belong, close_all
 from windlass.sources import Sources
+
+log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -65,7 +68,7 @@ class Program:
 
     def run(self) -> None:
         """Work until there is nobody to work for."""
-        for target in (self._loop.run_forever, self._listen):
+        for target in (self._serve, self._listen):
             threading.Thread(target=target, daemon=True).start()
         self._channel.send(Ready())
         while (attempt := self._attempts.get()) is not None:
@@ -75,6 +78,15 @@ class Program:
             self._channel.send(end)
         for resources in self._resources.values():
             asyncio.run_coroutine_threadsafe(close_all(resources), self._loop).result()
+
+    def _serve(self) -> None:
+        """Run the loop. Only a handler stops it, or raises SystemExit through it: that would leave
+        its attempt without an end, so it is the end of the process, and counts as a crash."""
+        try:
+            self._loop.run_forever()
+        finally:
+            log.error("a handler stopped the event loop of its process")
+            os._exit(1)
 
     def _listen(self) -> None:
         while True:
@@ -120,12 +132,19 @@ class Program:
         if not spec.signature.is_async:
             return runner.run_sync(holding)
 
-        async def attempt() -> Finish | None:
+        ends: list[Finish | None] = []
+
+        async def attempt() -> None:
             self._task = asyncio.current_task()
             self._stop_task()  # it may have been told already
-            return await runner.run_async(holding)
+            ends.append(await runner.run_async(holding))
 
-        return asyncio.run_coroutine_threadsafe(attempt(), self._loop).result()
+        try:
+            asyncio.run_coroutine_threadsafe(attempt(), self._loop).result()
+        except CancelledError:
+            if not ends:  # a handler that cancels itself, and returns, has ended all the same
+                return runner.conclude_error(holding, asyncio.CancelledError())
+        return ends[0]
 
     def _stop_task(self) -> None:
         """Cancel an async handler that is to end, once."""

@@ -11,8 +11,10 @@ import ctypes
 import multiprocessing
 import os
 import resource
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -173,12 +175,79 @@ async def fork_on_loop(ctx: Context) -> str:
     return "the original"
 
 
+async def hold(ctx: Context) -> int:
+    """Runs until the flag `release` is up."""
+    witness.write("starts", ctx)
+    while not witness.flag("release"):  # noqa: ASYNC110 - another process raises it
+        await asyncio.sleep(_LOOK)
+    witness.write("effects", ctx)
+    return ctx.attempt
+
+
+async def stopper(ctx: Context, kind: str) -> None:
+    """Stops the worker that it runs in, without killing it, and goes on for ever if it can.
+
+    In a child process signals do nothing; there it ends.
+    """
+    witness.write("starts", ctx, kind)
+    while not witness.flag("go"):  # noqa: ASYNC110 - its neighbours are to have started
+        await asyncio.sleep(_LOOK)
+    loop = asyncio.get_running_loop()
+    match kind:
+        case "cancel":
+            for task in asyncio.all_tasks():
+                task.cancel()
+        case "stop":
+            loop.stop()
+        case "exit in a callback":
+            loop.call_soon(sys.exit)
+        case "exit in a task":
+            loop.create_task(_exit()).add_done_callback(lambda _: None)
+        case "raise":
+            await asyncio.to_thread(signal.raise_signal, signal.SIGTERM)
+        case "descendant":
+            # It stays long enough to be seen.
+            await asyncio.create_subprocess_exec("sh", "-c", f"kill {os.getpid()}; sleep 5")
+        case _:
+            os.kill(os.getpid(), getattr(signal, kind))
+    if threading.main_thread() is threading.current_thread() or ctx.attempt == 1:
+        await asyncio.Event().wait()
+    witness.write("effects", ctx)
+
+
+async def _exit() -> None:
+    sys.exit(0)
+
+
+async def masks(ctx: Context) -> list[str]:
+    """Which signals are blocked in programs that are started on the loop, and in a thread."""
+    witness.write("starts", ctx)
+    command = ("grep", "SigBlk", "/proc/self/status")
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+    seen = [(await process.communicate())[0]]
+    seen += [await asyncio.to_thread(subprocess.check_output, command)]
+    witness.write("effects", ctx)
+    return [line.decode().split()[1] for line in seen]
+
+
+def parricide(ctx: SyncContext) -> None:
+    """In a child process: tells the worker to stop."""
+    witness.write("starts", ctx)
+    while not witness.flag("go"):
+        time.sleep(_LOOK)
+    if ctx.attempt == 1:
+        os.kill(os.getppid(), signal.SIGTERM)
+        while True:
+            time.sleep(_LOOK)
+
+
 def define(made: Windlass) -> None:
     """Make the functions jobs of an application."""
-    functions: list[Any] = [good, pill, stall, hold_gil, fork, fork_on_loop, stubborn, patient]
+    functions: list[Any] = [good, pill, stall, hold_gil, fork, fork_on_loop, hold, stopper]
+    functions += [masks, parricide, stubborn, patient]
     for function in functions:
         made.job(max_attempts=1)(function)
-    for function in functions[-2:]:
+    for function in functions[-3:]:
         name = f"{function.__name__}_process"
         made.job(name=name, executor="process", max_attempts=1)(function)
 
