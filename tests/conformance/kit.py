@@ -204,8 +204,15 @@ class Driver:
         return self.finish_all([make_finish(held, outcome, **fields)])
 
     def finish_all(self, finishes: Sequence[Finish], worker: str = WORKER) -> CycleReply:
-        """End attempts, in one call, without claiming more."""
-        return self.call(self.ops.cycle(worker, next(self._claims), finishes, None))
+        """End attempts, without claiming more; those that somebody has locked, once more."""
+        reply = self.call(self.ops.cycle(worker, next(self._claims), finishes, None))
+        while reply.busy:
+            busy = set(reply.busy)
+            again = [end for end in finishes if Held(end.tenant, end.id, end.token) in busy]
+            later = self.call(self.ops.cycle(worker, next(self._claims), again, None))
+            lost = (*reply.lost, *later.lost)
+            reply = msgspec.structs.replace(reply, busy=later.busy, lost=lost)
+        return reply
 
     def renew(
         self,

@@ -142,7 +142,7 @@ async def suspect() -> None:
         running, waiting, *others = [holding.claimed.id for holding in worker._holdings.all()]
         assert [holding.claimed.id for holding in lane.suspects] == [waiting, *others]
         await app.acancel(waiting)
-        assert (await app.client.aget(waiting)).status in ("running", "canceled")
+        assert (await app.aget(waiting)).status in ("running", "canceled")
         await holds(worker, 3)
     found = {run.id: await app.aget(run.id) for run in runs}
     assert found[waiting].status == "canceled"

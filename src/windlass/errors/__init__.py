@@ -111,3 +111,7 @@ __all__ = [
     "WindlassError",
     "WorkerDisrupted",
 ]
+
+for _name in __all__:
+    # Where users import it from: this is what logs, pickles and stored errors name.
+    globals()[_name].__module__ = __name__
