@@ -89,6 +89,7 @@ OPTIONS = [
         bad._replace(given=KEY if bad.option == "key_ttl" else {})
         for option, argument in (
             ("delay", "delay"), ("key_ttl", "key_ttl"), ("expires", "expires_in"),
+            ("deadline", "deadline_in"),
         )
         for bad in (
             _number(option, -1, argument),
@@ -105,7 +106,11 @@ OPTIONS = [
     Bad("key_ttl", 60, "60", "60"),  # without a key
     *(
         bad
-        for option, argument in (("at", "at"), ("expires", "expires_at"))
+        for option, argument in (
+            ("at", "at"),
+            ("expires", "expires_at"),
+            ("deadline", "deadline_at"),
+        )
         for bad in (
             Bad(option, NAIVE, None, '"2030-01-01T00:00:00"', argument),
             Bad(option, LATE, "'9999-12-31Z'", '"9999-12-31T00:00:00Z"', argument),
@@ -263,6 +268,7 @@ def test_a_batch_is_a_list_of_whole_items(client: Client, subtests: pytest.Subte
         (_item(job="null"), "WL006", None),
         (_item(trace="5"), "WL005", "trace"),
         (_item(job_version="5"), "WL005", "job_version"),
+        (_item(deadline_in="5", deadline_at='"2030-01-01T00:00:00Z"'), "WL005", "deadline_in"),
         (_item(expires_in="5", expires_at='"2030-01-01T00:00:00Z"'), "WL005", "expires_in"),
     ]
     for batch, state, argument in wrong:
@@ -289,6 +295,8 @@ GOOD: list[dict[str, Any]] = [
     {"delay": 1e-7, "expires_in": 3_155_760_000},
     {"at": "2030-01-31 12:00+01", "expires_at": "2030-03-01T00:00:00.123456+05:30"},
     {"at": None, "delay": None, "tags": None, "key": None, "priority": None, "tenant": None},
+    {"deadline_in": 60.5},
+    {"deadline_at": "2030-01-30T12:00:00Z", "expires_in": 5},
     {"tags": []},
     {"tags": ["ä" * 200, "a b", 'it"s', "{x}"]},
 ]

@@ -67,6 +67,8 @@ begin
     perform windlass.refuse(p_job, 'delay', 'excludes at: give one of them');
   elsif p_expires_in is not null and p_expires_at is not null then
     perform windlass.refuse(p_job, 'expires_in', 'excludes expires_at: give one of them');
+  elsif p_deadline_in is not null and p_deadline_at is not null then
+    perform windlass.refuse(p_job, 'deadline_in', 'excludes deadline_at: give one of them');
   end if;
   id := coalesce(p_id, windlass.uuid7());
   v_due := v_now + windlass.check_length(p_job, 'delay', p_delay);

@@ -13,11 +13,12 @@ begin
     return;  -- of the latter two, what is in them is looked at where they are stored
   end if;
   case p_name
-    when 'id', 'tenant', 'job', 'job_version', 'queue', 'key', 'trace', 'at', 'expires_at' then
+    when 'id', 'tenant', 'job', 'job_version', 'queue', 'key', 'trace', 'at', 'expires_at',
+         'deadline_at' then
       if v_kind <> 'string' then
         perform windlass.refuse(p_job, p_name, 'is not a text');
       end if;
-    when 'priority', 'delay', 'key_ttl', 'expires_in' then
+    when 'priority', 'delay', 'key_ttl', 'expires_in', 'deadline_in' then
       if v_kind <> 'number' then
         perform windlass.refuse(p_job, p_name, 'is not a number');
       end if;
@@ -41,9 +42,9 @@ begin
       -- Longer ones are none, whatever they are; an integer could not even hold them.
       perform windlass.check_priority(
         p_job, case when v_text ~ '^-?[0-9]{1,5}$' then v_text::integer else 99999 end);
-    when 'delay', 'key_ttl', 'expires_in' then
+    when 'delay', 'key_ttl', 'expires_in', 'deadline_in' then
       perform windlass.check_length(p_job, p_name, windlass.to_float(p_value));
-    when 'at', 'expires_at' then
+    when 'at', 'expires_at', 'deadline_at' then
       perform windlass.check_instant(p_job, p_name, windlass.to_instant(p_job, p_name, v_text));
     when 'tags' then
       if exists (select 1 from json_array_elements(p_value) as t(value)
@@ -117,7 +118,8 @@ return case p_name
                    and p_value::text ~ '^\["[^"\\]+"(, ?"[^"\\]+")*\]$'
   when 'at' then windlass.is_plain_instant(p_value::text)
   when 'expires_at' then windlass.is_plain_instant(p_value::text)
-  else p_name in ('delay', 'key_ttl', 'expires_in')
+  when 'deadline_at' then windlass.is_plain_instant(p_value::text)
+  else p_name in ('delay', 'key_ttl', 'expires_in', 'deadline_in')
        and octet_length(p_value::text) <= 9 and p_value::text ~ '^[0-9]+([.][0-9]+)?$'
 end;
 
@@ -145,6 +147,8 @@ begin
     perform windlass.refuse(v_job, 'delay', 'excludes at: give one of them');
   elsif p_item ->> 'expires_in' is not null and p_item ->> 'expires_at' is not null then
     perform windlass.refuse(v_job, 'expires_in', 'excludes expires_at: give one of them');
+  elsif p_item ->> 'deadline_in' is not null and p_item ->> 'deadline_at' is not null then
+    perform windlass.refuse(v_job, 'deadline_in', 'excludes deadline_at: give one of them');
   end if;
 end
 $$;
@@ -165,6 +169,7 @@ begin
       select count(*) filter (where m.key in ('id', 'job', 'queue')) = 3
              and count(*) filter (where m.key in ('delay', 'at')) < 2
              and count(*) filter (where m.key in ('expires_in', 'expires_at')) < 2
+             and count(*) filter (where m.key in ('deadline_in', 'deadline_at')) < 2
              and count(*) filter (where m.key = 'key_ttl') <= count(*) filter (where m.key = 'key')
              and bool_and(windlass.is_plain_member(m.key, m.value)) as is_plain
         from json_each(case json_typeof(i.item) when 'object' then i.item else '{}' end) m
