@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode, where this machine has it."""
+"""PgBouncer, where this machine has it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ listen_addr = 127.0.0.1
 listen_port = {here}
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
-default_pool_size = 3
+pool_mode = {mode}
+default_pool_size = {size}
 logfile = {folder}/log
 """
 
@@ -36,8 +36,10 @@ def find_pgbouncer() -> str | None:
 class PgBouncer:
     """In front of a database, on a port of its own; a context manager."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, size: int = 3, *, mode: str = "transaction") -> None:
         self._parts = urlsplit(url)
+        self._size = size
+        self._mode = mode
         self._port = free_port()
 
     @property
@@ -83,6 +85,8 @@ class PgBouncer:
             password=parts.password,
             here=self._port,
             folder=Path(self._folder),
+            mode=self._mode,
+            size=self._size,
         )
 
     def _answers(self) -> bool:

@@ -1,8 +1,10 @@
-"""A connection pooler in transaction mode, as PgBouncer is before 1.21.
+"""A connection pooler, as PgBouncer is before 1.21.
 
-A connection to the server belongs to a client only from its first message to the end of its
-transaction. What a session would keep is then another's: LISTEN, SET, prepared statements. Clients
-are let in without a password, under a process id of the pooler's own making.
+In transaction mode a connection to the server belongs to a client only from its first message to
+the end of its transaction. What a session would keep is then another's: LISTEN, SET, prepared
+statements. In session mode it belongs to the client from its first message until that goes; whoever
+comes when none is free waits. Clients are let in without a password, under a process id of the
+pooler's own making, whether or not a connection is free.
 
 The pooler logs in by libpq and then takes the socket over; the rest of the protocol is messages of
 a letter, a length and a body. A thread for each client: it asks, and the server answers until it is
@@ -63,8 +65,10 @@ class _Server:
 class Pooler:
     """Listens on a port of its own, with so many connections to a database; a context manager."""
 
-    def __init__(self, url: str, size: int = 3) -> None:
+    def __init__(self, url: str, size: int = 3, *, mode: str = "transaction") -> None:
         self._url = url
+        self._mode = mode
+        self._told = b""
         self._free: SimpleQueue[_Server] = SimpleQueue()
         self._size = size
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -79,8 +83,11 @@ class Pooler:
         return parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}").geturl()
 
     def __enter__(self) -> Self:
-        for _ in range(self._size):
-            self._free.put(_Server(self._url))
+        servers = [_Server(self._url) for _ in range(self._size)]
+        parameters = servers[0].parameters()
+        self._told = b"".join(_message(b"S", n + b"\0" + v + b"\0") for n, v in parameters)
+        for server in servers:
+            self._free.put(server)
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
@@ -110,8 +117,9 @@ class Pooler:
     def _serve(self, client: socket.socket) -> None:
         with client, suppress(_Closed, OSError):
             if self._greet(client):
+                turn = self._session if self._mode == "session" else self._transaction
                 while True:
-                    self._transaction(client)
+                    turn(client)
         self._clients.discard(client)
 
     def _greet(self, client: socket.socket) -> bool:
@@ -123,14 +131,36 @@ class Pooler:
             if code not in (_SSL, _GSS):
                 break
             client.sendall(b"N")
-        server = self._free.get()
-        told = [_message(b"S", n + b"\0" + v + b"\0") for n, v in server.parameters()]
-        self._free.put(server)
         key = _message(b"K", struct.pack("!ii", next(_FAKE_PIDS), 7))
         client.sendall(
-            _message(b"R", struct.pack("!i", 0)) + b"".join(told) + key + _message(b"Z", b"I")
+            _message(b"R", struct.pack("!i", 0)) + self._told + key + _message(b"Z", b"I")
         )
         return True
+
+    def _session(self, client: socket.socket) -> None:
+        """Lend a connection until the client goes; its successor finds nothing of it."""
+        kind, data = _receive(client)
+        if kind == b"X":
+            raise _Closed
+        server = self._free.get()
+        hearing = threading.Thread(target=self._pass_on, args=(server, client), daemon=True)
+        hearing.start()
+        try:
+            while kind != b"X":
+                server.socket.sendall(data)
+                kind, data = _receive(client)
+            raise _Closed
+        finally:
+            server.socket.shutdown(socket.SHUT_RDWR)
+            hearing.join()
+            server.close()
+            self._free.put(_Server(self._url))
+
+    def _pass_on(self, server: _Server, client: socket.socket) -> None:
+        """Answers, and notifications that nobody asked for."""
+        with suppress(_Closed, OSError):
+            while True:
+                client.sendall(_receive(server.socket)[1])
 
     def _transaction(self, client: socket.socket) -> None:
         """Lend a connection until the client's transaction is over."""

@@ -1,10 +1,14 @@
-"""Through a connection pooler in transaction mode: everything works, wake-ups by polling."""
+"""Through a connection pooler: in transaction mode everything works, wake-ups by polling.
+
+In session mode a client keeps its connection to the server: there must be enough of them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import psycopg
 import pytest
@@ -14,8 +18,12 @@ from tests.faults.harness import Fleet, Stage, eventually
 from tests.faults.pgbouncer import PgBouncer, find_pgbouncer
 from tests.faults.pooler import Pooler
 from tests.faults.programs.jobs import define_jobs
-from windlass import Status, StoreError, Windlass
+from tests.fixtures.apps import PATIENCE, opened, working
+from windlass import Status, StoreError, StoreUnavailable, Windlass
 from windlass.domain.checkup import Severity
+from windlass.sources import Sources
+from windlass.store.postgres.connections import WORKER_CONNECTIONS
+from windlass.store.postgres.store import PostgresStore
 
 RUNS = 300
 
@@ -158,3 +166,96 @@ def test_the_doctor_sees_no_pooler_where_there_is_none(postgres_stage: Stage) ->
     assert only(report, "wake-ups").severity is Severity.OK
     with psycopg.connect(postgres_stage.url) as conn:
         assert conn.execute("select pg_listening_channels()").fetchall() == []
+
+
+# -- session mode ---------------------------------------------------------------------------------
+
+NEEDED = sum(WORKER_CONNECTIONS.values())
+LISTENING = "select 1 from pg_stat_activity where query = 'listen windlass'"
+TAKES = (
+    "a worker process takes up to 10 of its connections "
+    "(8 for calls, 1 for renewals, 1 for wake-ups)"
+)
+
+
+@pytest.fixture(params=KINDS, ids=[kind.__name__ for kind in KINDS])
+def make_session_pooler(
+    request: pytest.FixtureRequest, postgres_stage: Stage
+) -> Iterator[Callable[[int], AnyPooler]]:
+    """Makes a pooler in session mode with so many connections."""
+    with ExitStack() as stack:
+        yield lambda size: stack.enter_context(
+            request.param(postgres_stage.url, size, mode="session")
+        )
+
+
+def test_the_doctor_says_how_many_connections_a_worker_needs(
+    make_session_pooler: Callable[[int], AnyPooler],
+) -> None:
+    report = checkup(make_session_pooler(NEEDED + 1).url)
+
+    found = only(report, "pooler")
+    assert found.severity is Severity.NOTE
+    assert found.text == f"There is a pooler in between, in session mode as it seems: {TAKES}."
+    assert found.advice.startswith("Let its pool have 10 for each worker process, ")
+    assert only(report, "wake-ups").severity is Severity.OK
+
+
+def test_the_doctor_names_a_pool_that_is_too_small(
+    make_session_pooler: Callable[[int], AnyPooler],
+) -> None:
+    found = only(checkup(make_session_pooler(2).url), "pooler")
+
+    assert found.severity is Severity.WARNING
+    assert found.text == (
+        f"There is a pooler in between, in session mode as it seems: {TAKES}, and it had 2 free: "
+        "a worker would stand still."
+    )
+
+
+def test_a_pool_that_others_use_is_not_too_small(
+    make_session_pooler: Callable[[int], AnyPooler],
+) -> None:
+    url = make_session_pooler(NEEDED + 2).url
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(psycopg.connect(url)).execute("select 1")
+        found = only(checkup(url), "pooler")
+
+    assert found.severity is Severity.NOTE
+    assert found.text.endswith("and it had 9 free.")
+
+
+async def test_a_worker_needs_no_more_connections_than_the_doctor_says(
+    postgres_stage: Stage, make_session_pooler: Callable[[int], AnyPooler]
+) -> None:
+    async with opened(make_session_pooler(NEEDED).url) as app, opened(postgres_stage.url) as client:
+        job = app.job(name="greet")(greet)
+        async with working(app), asyncio.timeout(PATIENCE):
+            await asyncio.gather(*[app.alist() for _ in range(50)])  # all that its loop may open
+            runs = await client.aenqueue_many([job.request() for _ in range(RUNS)])
+            for run in runs:
+                await client.aresult(run.id)
+            began = (await client.aworkers())[0].started_at
+            while (await client.aworkers())[0].renewed_at == began:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            with psycopg.connect(postgres_stage.url, autocommit=True) as conn:
+                while not conn.execute(LISTENING).fetchall():  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+
+
+def test_a_call_that_gets_no_connection_says_why(
+    make_session_pooler: Callable[[int], AnyPooler],
+) -> None:
+    url = make_session_pooler(1).url
+    with psycopg.connect(url) as conn:
+        conn.execute("select 1")
+        store = PostgresStore(url, sources=Sources.system(), stall=1.0, patience=0.0)
+        with pytest.raises(StoreUnavailable) as caught:
+            store.run(store.operations.list_workers())
+        store.close()
+
+    assert str(caught.value) == (
+        "PostgreSQL cannot be reached: a connection was accepted, but nothing was heard for 1 s; a "
+        "pooler in session mode needs 10 connections to the server for each worker process"
+    )

@@ -11,7 +11,7 @@ import asyncio
 import os
 import select
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from windlass.store.postgres.addresses import with_addresses
 from windlass.store.postgres.patient import (
     PatientAsyncConnection,
     PatientConnection,
+    Silence,
     agive_up,
     discard,
     give_up,
@@ -36,6 +37,14 @@ from windlass.store.postgres.sqlstates import SQLSTATES
 from windlass.store.queries import load_queries
 
 C = TypeVar("C", bound=psycopg.AsyncConnection[Any])
+
+LOOP_CONNECTIONS = 8
+WORKER_CONNECTIONS: Mapping[str, int] = {
+    "calls": LOOP_CONNECTIONS,
+    "renewals": 1,
+    "wake-ups": 1,
+}
+"""The most that a worker process holds at once, besides those of handlers that use the store."""
 
 _MAX_IDLE = 4
 _HALF_OPEN = 1.0  # seconds for a connection to open that nobody waits for any more
@@ -187,7 +196,8 @@ class SyncPool:
         )
         conn.stall, conn.process = self._target.stall, os.getpid()
         try:
-            _equip(conn, self._target, conn.execute(_SQL["new_session"]).fetchone())
+            with _first_answer():
+                _equip(conn, self._target, conn.execute(_SQL["new_session"]).fetchone())
         except BaseException:
             discard(conn)
             raise
@@ -262,8 +272,9 @@ class AsyncPool:
         )
         conn.stall, conn.process = self._target.stall, os.getpid()
         try:
-            cursor = await conn.execute(_SQL["new_session"])
-            _equip(conn, self._target, await cursor.fetchone())
+            with _first_answer():
+                cursor = await conn.execute(_SQL["new_session"])
+                _equip(conn, self._target, await cursor.fetchone())
         except BaseException:  # whoever waited for it may have been canceled
             discard(conn)
             raise
@@ -290,6 +301,19 @@ class _Shelf:
         """Drop what is idle."""
         while conn := self.take():
             discard(conn)
+
+
+@contextmanager
+def _first_answer() -> Iterator[None]:
+    """Say what it may mean that a new connection was accepted and then nobody answered on it."""
+    try:
+        yield
+    except Silence as silence:
+        needed = sum(WORKER_CONNECTIONS.values())
+        raise Silence(
+            f"a connection was accepted, but {silence}; a pooler in session mode needs {needed} "
+            "connections to the server for each worker process"
+        ) from silence
 
 
 def _equip(

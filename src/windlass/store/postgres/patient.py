@@ -29,6 +29,10 @@ _LOCKS = 6.0  # seconds; a function that waits for a lock does so for five
 _BYTES_A_SECOND = 1024**2  # what a busy server with a slow disk manages
 
 
+class Silence(psycopg.OperationalError):
+    """Nothing came for as long as a call may take."""
+
+
 def time_for(weight: int) -> float:
     """The seconds that a server may need for so many bytes, besides those of a small call."""
     return weight / _BYTES_A_SECOND
@@ -44,7 +48,7 @@ def while_it_moves(gen: PQGen[RV], silence: float) -> PQGen[RV]:
             if ready:
                 until = monotonic() + silence
             elif monotonic() >= until:
-                raise psycopg.OperationalError(f"nothing was heard for {silence:.0f} s")
+                raise Silence(f"nothing was heard for {silence:.0f} s")
             step = gen.send(ready)
     except StopIteration as end:
         result: RV = end.value

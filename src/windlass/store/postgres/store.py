@@ -20,6 +20,7 @@ from windlass.store.interface import Call, Migration, Operations, Wakeups
 from windlass.store.postgres import migrate, transaction
 from windlass.store.postgres.checks import checks
 from windlass.store.postgres.connections import (
+    LOOP_CONNECTIONS,
     AsyncPool,
     SyncPool,
     Target,
@@ -50,7 +51,6 @@ from windlass.store.transactions import Joined, TransactionScope
 
 T = TypeVar("T")
 
-_POOL_SIZE = 8
 _NOTIFY_EVERY = 0.02
 
 
@@ -76,9 +76,9 @@ class PostgresStore:
         self._inspection = PostgresInspection()
         self._sql = load_queries("postgres")
         self._sync = SyncPool(self._target)
-        self._async = AsyncPool(self._target, _POOL_SIZE)
+        self._async = AsyncPool(self._target, LOOP_CONNECTIONS)
         # Apart from the others: who holds a transaction open must not keep a worker waiting.
-        self._lent = AsyncPool(self._target, _POOL_SIZE)
+        self._lent = AsyncPool(self._target, LOOP_CONNECTIONS)
         self._expected = migrate.expected_version()
         self._checked = False
         self._listeners: set[PostgresWakeups] = set()

@@ -28,7 +28,7 @@ def checks(target: Target, pool: SyncPool, sources: Sources) -> Sequence[Check]:
         *durability.checks(ask),
         *settings.checks(ask),
         *clock.checks(ask, sources.clock),
-        *pooling.checks(target),
+        *pooling.checks(target, pool),
         *sessions.checks(ask),
         *vacuum.checks(ask),
         *room.checks(ask, target),

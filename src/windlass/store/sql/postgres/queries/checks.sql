@@ -50,6 +50,10 @@ select extract(epoch from clock_timestamp())::text
 -- name: server_process
 select pg_backend_pid()
 
+-- name: sessions
+select count(*) from pg_stat_activity a
+ where a.datname = current_database() and a.backend_type = 'client backend'
+
 -- name: long_transactions
 -- A transaction of any database holds back the feed; one of ours also vacuum.
 select a.pid, coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(a.datname, ''),
