@@ -62,6 +62,8 @@ BAD_SCHEDULES = {
     '"options": {"timeout": "5s"}': ("WL005", "timeout"),
     '"options": {"expires": "1h"}': ("WL005", "expires"),
     '"options": {"expires": 1e11}': ("WL005", "expires"),
+    '"options": {"deadline": "1h"}': ("WL005", "deadline"),
+    '"options": {"deadline": 1e11}': ("WL005", "deadline"),
     '"options": {"retries": 3}': ("WL005", "retries"),
     '"next_slot": "infinity"': ("WL005", "next_slot"),
     '"next_slot": "-infinity"': ("WL005", "next_slot"),

@@ -45,6 +45,15 @@ def check_overrun(run: Run, attempts: int = 1) -> None:
     assert (run.attempt, len(run.attempts)) == (attempts, attempts)
 
 
+async def swept(run: Run, sources: ManualSources) -> None:
+    """Let its deadline pass, and time for more sweeps: one may be under way, or find it running."""
+    sources.clock.advance(5)
+    async with asyncio.timeout(PATIENCE):
+        while not (await run.arefresh()).status.finished:
+            sources.clock.advance(0.1)
+            await asyncio.sleep(0.01)
+
+
 async def test_async_handler_is_stopped_for_good(app: Windlass) -> None:
     seen: list[tuple[bool, datetime | None]] = []
 
@@ -131,8 +140,7 @@ async def test_deadline_ends_the_waits_between_attempts(
     run = await fails.using(deadline="5s").aenqueue()
     async with working(app):
         await reached(app, run.id, Status.SCHEDULED)
-        sources.clock.advance(5)
-        await run.await_end(timeout=PATIENCE)
+        await swept(run, sources)
     check_overrun(run)
     assert [attempt.outcome for attempt in run.attempts] == [AttemptOutcome.FAILED]
 
@@ -151,11 +159,7 @@ async def test_timeout_before_the_deadline_is_tried_again(
     run = await slow.using(deadline="5s").aenqueue()
     async with working(app):
         await within(again)
-        sources.clock.advance(5)
-        async with asyncio.timeout(PATIENCE):
-            while not (await run.arefresh()).status.finished:
-                sources.clock.advance(0.1)  # whoever sweeps may have found it running
-                await asyncio.sleep(0.01)
+        await swept(run, sources)
     assert (run.status, run.failure) == ("failed", Failure.DEADLINE)
 
 
