@@ -1,8 +1,8 @@
 """A signal at an exact instant of a process's start: before a given line of a given function.
 
-`sitecustomize` is imported by Python itself before anything of ours. Ours watches the lines of the
-main thread, and sends the signal from within, before the line that was asked for. In a supervised
-worker the signal goes to its supervisor, which passes it on while the worker waits at that line.
+`sitecustomize` is imported by Python itself before anything of ours. Ours watches the lines of all
+threads, and stops before the line that was asked for until the test has sent the signal. To a
+supervised worker it is its supervisor that sends it, which the test has told.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SITE = """
-import os, signal, sys, time
+import os, sys, threading, time
 
 def watch(role, place, number, flag):
     if "windlass" not in sys.orig_argv or ("--supervised" in sys.orig_argv) != (role == "worker"):
@@ -28,15 +28,15 @@ def watch(role, place, number, flag):
         if seen != number:
             return line
         sys.settrace(None)
+        threading.settrace(None)
         try:
             os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
         except FileExistsError:  # the other worker was first
             return None
+        while not os.path.exists(flag + ".sent"):
+            time.sleep(0.002)
         if role == "worker":
-            os.kill(os.getppid(), signal.SIGTERM)
-            time.sleep(0.3)  # for it to be passed on; what if that takes longer is fine as well
-        else:
-            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.3)  # for it to be passed on; if that takes longer it is fine as well
         return None
 
     def call(frame, event, arg):
@@ -45,6 +45,7 @@ def watch(role, place, number, flag):
         return line if where[1] and place in (f"{where[2]}:{code.co_name}", "*") else None
 
     sys.settrace(call)
+    threading.settrace(call)
 
 if "TOLD_AT" in os.environ:
     role, place, number, flag = os.environ["TOLD_AT"].split(" ")
@@ -60,7 +61,7 @@ class Instant:
     number: int = 1
 
     def flag(self, folder: Path) -> Path:
-        """A file that is there once the signal has been sent."""
+        """A file that is there once the process has come so far."""
         return folder / f"told at {self}".replace("/", " ").replace(" ", "_")
 
     def environ(self, role: str, folder: Path) -> Mapping[str, str]:

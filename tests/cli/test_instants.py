@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.instants import Instant
-from tests.cli.kit import Process, command, ok, ok_json, started, write_jobs
+from tests.cli.kit import PATIENCE, Process, command, ok, ok_json, started, write_jobs
+from tests.faults.harness import eventually
 
 WORKER = command("worker", "--app", "jobs")
 SUPERVISOR = [*WORKER, "--processes", "2"]
@@ -20,11 +22,14 @@ SUPERVISOR = [*WORKER, "--processes", "2"]
 START = [Instant("__main__.py:main", 3), Instant("cli/__init__.py:get_command")]
 HANDLERS = [Instant("cli/signals.py:__init__", line) for line in (6, 7, 8, 9, 10)]
 SERVING = [
+    Instant("logs.py:<module>", 5),
     Instant("cli/loading.py:application"),
+    *(Instant("cli/signals.py:during", line) for line in (6, 7, 8, 9, 11)),
     Instant("cli/serving.py:_work"),
     Instant("engine/worker.py:_register"),
 ]
 SUPERVISING = [
+    Instant("logs.py:<module>", 5),
     Instant("cli/worker.py:_supervise", 5),
     *(Instant("cli/supervisor.py:_start_due", line) for line in (4, 5)),
     *(Instant("cli/supervisor.py:_open", line) for line in (3, 5, 6)),
@@ -66,11 +71,22 @@ def told_at(
             stack.enter_context(started(arguments, folder, instant.environ(role, folder)))
             for instant in instants
         ]
+        flags = [instant.flag(folder) for instant in instants]
+        waiting = dict(zip(flags, processes, strict=True))
+        eventually(lambda: not tell_those_there(waiting), within=2 * PATIENCE, what=f"{waiting}")
         ends = [process.ends() for process in processes]
-    missed = [str(instant) for instant in instants if not instant.flag(folder).exists()]
-    assert missed == [], "nothing was told there"
     found = zip(instants, ends, [process.output for process in processes], strict=True)
     return {str(i): (code, text) for i, code, text in found if code or "Traceback" in text}
+
+
+def tell_those_there(waiting: dict[Path, Process]) -> dict[Path, Process]:
+    """Send the signal to those that have come to their line; return the others."""
+    for flag in [flag for flag in waiting if flag.exists()]:
+        waiting.pop(flag).send(signal.SIGTERM)
+        flag.with_name(f"{flag.name}.sent").touch()
+    for flag, process in waiting.items():
+        assert process.process.poll() is None, f"it has not come to {flag}: {process.output}"
+    return waiting
 
 
 @pytest.mark.timeout(180)

@@ -73,7 +73,7 @@ class Signals:
         self._insistent = insistent
         self._first: float | None = None
         self._asked = False  # by whom, nobody can tell: not by the sender of the signal itself
-        self._waiting = self._over = False
+        self._waiting = self._passing = self._over = False
         self.inside: tuple[int, ...] = ()
         """If the first signal came from inside: its sender and the processes between, up to us."""
         for number in SIGNALS:
@@ -103,6 +103,8 @@ class Signals:
         self._listen(threading.get_ident())
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         self._waiting = True
+        if self._passing and self._first is None:  # it came in between: see `_listen`
+            self.ask()
         try:
             thread.start()
             while not self._over:
@@ -135,6 +137,9 @@ class Signals:
 
         def listen() -> None:
             while number := os.read(ours, 1):
+                # Before we look whether the main thread waits: that looks at it afterwards. So
+                # one of us sees a signal that came in between, which `_received` leaves to us.
+                self._passing = True
                 if number[0] in SIGNALS and self._waiting:
                     self._asked = True
                     signal.pthread_kill(main, number[0])
@@ -202,8 +207,8 @@ def line_of(pid: int) -> tuple[int, ...]:
 
 def leave(code: int) -> NoReturn:
     """End the process now, whatever else runs in it."""
-    logs = sys.modules.get("windlass.logs")  # not imported for that
-    if logs is not None:
+    logs = sys.modules.get("windlass.logs")  # not imported for that; it may be about to be
+    if logs is not None and hasattr(logs, "rescue"):
         logs.rescue()
     for stream in (sys.stdout, sys.stderr):
         try:
