@@ -205,14 +205,18 @@ class Driver:
 
     def finish_all(self, finishes: Sequence[Finish], worker: str = WORKER) -> CycleReply:
         """End attempts, without claiming more; those that somebody has locked, once more."""
-        reply = self.call(self.ops.cycle(worker, next(self._claims), finishes, None))
+        reply = self.send_ends(finishes, worker)
         while reply.busy:
             busy = set(reply.busy)
             again = [end for end in finishes if Held(end.tenant, end.id, end.token) in busy]
-            later = self.call(self.ops.cycle(worker, next(self._claims), again, None))
+            later = self.send_ends(again, worker)
             lost = (*reply.lost, *later.lost)
             reply = msgspec.structs.replace(reply, busy=later.busy, lost=lost)
         return reply
+
+    def send_ends(self, finishes: Sequence[Finish], worker: str = WORKER) -> CycleReply:
+        """End attempts in one trip, whatever it leaves busy."""
+        return self.call(self.ops.cycle(worker, next(self._claims), finishes, None))
 
     def renew(
         self,

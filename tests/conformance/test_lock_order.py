@@ -55,12 +55,12 @@ def test_ends_of_two_kinds_wait_for_nobody(place: Place, drive: Driver, other: C
     stop = "select windlass.stop_run('default', %s, 'a later slot has come')"
     other.execute(stop, (first.id,))
 
-    reply = drive.finish_all(ends)
+    reply = drive.send_ends(ends)
 
     assert (reply.lost, reply.busy) == ((), (held_of(first),))
     other.execute(stop, (second.id,))  # it has ended: nobody waits for anybody
     other.commit()
-    assert drive.finish_all(ends[1:]).busy == ()
+    assert drive.send_ends(ends[1:]).busy == ()
     assert drive.get(first.ref).status is Status.CANCELED
     assert drive.get(second.ref).status is Status.SUCCEEDED
     assert violations(History.read(drive.tables)) == []

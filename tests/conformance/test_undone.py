@@ -167,7 +167,7 @@ def test_ends_wait_for_no_lock_and_so_close_no_knot(
     held = ours.start_many(3)
     caller.execute("select windlass.cancel('default', %s)", (held[1].id,))
 
-    reply = ours.finish_all([make_finish(run, Outcome.SUCCEEDED) for run in held])
+    reply = ours.send_ends([make_finish(run, Outcome.SUCCEEDED) for run in held])
 
     assert reply.lost == ()
     assert reply.busy == (held_of(held[1]),)

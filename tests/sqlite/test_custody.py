@@ -262,6 +262,20 @@ def test_same_store_in_another_file_is_gone_on_with(path: Path) -> None:
     app.close()
 
 
+def test_store_is_known_though_a_later_version_is_stamped_earlier(path: Path) -> None:
+    """As when the clock was set back before the store was migrated once more."""
+    app = make_app(f"sqlite:///{path}")
+    app.jobs["send"].enqueue(n=1)
+    raw = apsw.Connection(str(path))
+    raw.execute("update schema_version set applied_at = 0 where version > 1")
+    raw.close()
+    app.store.close()
+
+    app.jobs["send"].enqueue(n=2)
+    assert len(app.list()) == 2
+    app.close()
+
+
 def test_older_copy_is_refused_until_a_restart(path: Path, tmp_path: Path) -> None:
     app = make_app(f"sqlite:///{path}")
     app.jobs["send"].enqueue(n=1)

@@ -14,8 +14,9 @@ create table if not exists schema_version (
 select coalesce(max(version), 0) from schema_version
 
 -- name: made_at
--- When the store was made: what it is known by.
-select min(applied_at) from schema_version
+-- When the store was made: what it is known by. Of its first version, not the earliest instant:
+-- a clock that was set back may have stamped a later one.
+select applied_at from schema_version order by version limit 1
 
 -- name: last_event
 select coalesce(max(n), 0) from events
