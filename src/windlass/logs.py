@@ -107,18 +107,6 @@ class SteadyLog(logging.LoggerAdapter["logging.Logger | RunLog"]):
             record = {"name": LOGGER, "levelno": level, "msg": msg, "args": args}
             _complain(logging.makeLogRecord(record))
 
-    def put(
-        self, level: int, msg: str, args: tuple[object, ...], extra: Mapping[str, object]
-    ) -> None:
-        """Log an event that is known to be wanted, without a look at who calls: there are many."""
-        logger = logging.getLogger(self.name)
-        try:
-            logger.handle(
-                logger.makeRecord(self.name, level, __file__, 0, msg, args, None, "put", extra)
-            )
-        except Exception:  # noqa: BLE001 - as above
-            _complain(logging.makeLogRecord({"name": self.name, "msg": msg, "args": args}))
-
     def handle(self, record: logging.LogRecord) -> None:
         """Log an event that was made elsewhere."""
         try:
@@ -130,6 +118,27 @@ class SteadyLog(logging.LoggerAdapter["logging.Logger | RunLog"]):
 def steady_log(name: str) -> SteadyLog:
     """The log of one of our own modules."""
     return SteadyLog(logging.getLogger(name))
+
+
+def put(
+    logger: logging.Logger,
+    level: int,
+    msg: str,
+    args: tuple[object, ...],
+    extra: Mapping[str, object],
+) -> None:
+    """Log as a SteadyLog does, for events of which there are thousands a second.
+
+    It must be wanted (`isEnabledFor`), `extra` must name nothing that every event has, and nobody
+    is told from where it was logged.
+    """
+    try:
+        make = logging.getLogRecordFactory()
+        record = make(logger.name, level, __file__, 0, msg, args, None, "put")
+        record.__dict__.update(extra)
+        logger.handle(record)
+    except Exception:  # noqa: BLE001 - as above
+        _complain(logging.makeLogRecord({"name": logger.name, "msg": msg, "args": args}))
 
 
 class JsonFormatter(logging.Formatter):

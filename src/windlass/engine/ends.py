@@ -18,7 +18,7 @@ from windlass.context import run_logger, trace_of
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, Finish
 from windlass.duration import format_duration
-from windlass.logs import COUNTS, EACH, TRACEBACK, steady_log
+from windlass.logs import COUNTS, EACH, TRACEBACK, put
 
 READABLE = 10
 """So many lines a second a person can read."""
@@ -29,7 +29,6 @@ _SECOND = 1.0
 _MOST_NAMED = 3  # jobs in one line
 _SAMPLE = 1000  # durations of which the median is taken
 
-_log = steady_log(run_logger.name)
 _each = logging.getLogger(EACH)
 
 
@@ -69,7 +68,7 @@ class Ends:
                 extra[TRACEBACK] = finish.error.traceback
         if finish.delay is not None:
             extra["delay"] = round(finish.delay, 3)
-        _log.put(level, "run %s", (finish.outcome.value,), extra)
+        put(run_logger, level, "run %s", (finish.outcome.value,), extra)
 
     def close(self) -> None:
         """Tell of what was counted and not told yet."""
@@ -156,7 +155,7 @@ class _Tally:
             "longest_ms": round(self._longest * 1000, 1),
         }
         text = "%s %s in %s: %s; median %s, longest %s"
-        _log.put(logging.INFO, text, words, {"worker": worker, COUNTS: counts})
+        put(run_logger, logging.INFO, text, words, {"worker": worker, COUNTS: counts})
 
     def _named(self) -> str:
         """The jobs, those with the most runs first."""
