@@ -156,8 +156,8 @@ async def test_a_key_that_is_held_is_the_matter_of_who_wants_it(
 async def test_a_key_in_an_open_transaction_holds_up_nobody_else(
     pg_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call that waits for it is given up after a third of the lease."""
-    async with opened(pg_database, lease="3s") as app:
+    """Who is in a group with it, or comes after it, goes on while it waits."""
+    async with opened(pg_database) as app:
         monkeypatch.setattr(app.store, "_patience", 0.5)
 
         @app.job
@@ -168,15 +168,36 @@ async def test_a_key_in_an_open_transaction_holds_up_nobody_else(
             other.execute(
                 "select windlass.enqueue('note', p_key => 'k', p_queue => 'q', p_priority => 0)"
             )
+            held = await begun(*(note.using(key="k").aenqueue("held") for _ in range(3)))
             calls = [note.aenqueue(str(n)) for n in range(5)]
-            calls.insert(2, note.using(key="k").aenqueue("held"))
+            calls.insert(2, note.using(key="free").aenqueue("free"))
             results = await ends(await begun(*calls))
+            later = await note.using(key="later").aenqueue("later")
+            assert not any(call.done() for call in held)
+            refused = await ends(held)
             other.rollback()
-        kinds = [type(result).__name__ for result in results]
-        assert kinds == ["Run", "Run", "StoreBusy", "Run", "Run", "Run"]
-        # The call that was given up may have gone on in the server, with the same ids.
-        assert stored(app) - {"held"} == {str(n) for n in range(5)}
-        assert len(app.list()) == len(stored(app))
+        assert {type(result).__name__ for result in [*results, later]} == {"Run"}
+        assert [type(result).__name__ for result in refused] == ["StoreBusy"] * 3
+        assert stored(app) == {"later", "free"} | {str(n) for n in range(5)}
+
+
+async def test_a_key_that_is_free_in_time_is_waited_for(pg_database: str) -> None:
+    async with opened(pg_database) as app:
+
+        @app.job
+        async def note(text: str) -> None:
+            pass
+
+        with psycopg.connect(pg_database) as other:
+            other.execute(
+                "select windlass.enqueue('note', p_key => 'k', p_queue => 'q', p_priority => 0)"
+            )
+            held = await begun(note.using(key="k").aenqueue("held"))
+            await note.aenqueue("free")
+            await note.using(key="free").aenqueue("free")
+            other.rollback()
+        await ends(held)
+        assert stored(app) == {"held", "free"}
 
 
 async def test_an_outage_while_members_go_one_by_one_is_told_to_the_rest(

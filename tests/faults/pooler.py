@@ -73,6 +73,7 @@ class Pooler:
         self._size = size
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._clients: set[socket.socket] = set()
+        self._serving: dict[int, _Server] = {}  # by the process id that the client was told
         self.transactions = 0
 
     @property
@@ -116,33 +117,38 @@ class Pooler:
 
     def _serve(self, client: socket.socket) -> None:
         with client, suppress(_Closed, OSError):
-            if self._greet(client):
-                turn = self._session if self._mode == "session" else self._transaction
-                while True:
-                    turn(client)
+            pid = self._greet(client)
+            turn = self._session if self._mode == "session" else self._transaction
+            while pid is not None:
+                turn(client, pid)
         self._clients.discard(client)
 
-    def _greet(self, client: socket.socket) -> bool:
+    def _greet(self, client: socket.socket) -> int | None:
+        """The process id that the client is told; none where it came to cancel another's call."""
         while True:
             length, code = _FIRST.unpack(_exactly(client, 8))
-            _exactly(client, length - 8)
+            rest = _exactly(client, length - 8)
             if code == _CANCEL:
-                return False
+                server = self._serving.get(_FIRST.unpack(rest)[0])
+                if server is not None:
+                    server.libpq.get_cancel().cancel()
+                return None
             if code not in (_SSL, _GSS):
                 break
             client.sendall(b"N")
-        key = _message(b"K", struct.pack("!ii", next(_FAKE_PIDS), 7))
+        pid = next(_FAKE_PIDS)
+        key = _message(b"K", struct.pack("!ii", pid, 7))
         client.sendall(
             _message(b"R", struct.pack("!i", 0)) + self._told + key + _message(b"Z", b"I")
         )
-        return True
+        return pid
 
-    def _session(self, client: socket.socket) -> None:
+    def _session(self, client: socket.socket, pid: int) -> None:
         """Lend a connection until the client goes; its successor finds nothing of it."""
         kind, data = _receive(client)
         if kind == b"X":
             raise _Closed
-        server = self._free.get()
+        server = self._serving[pid] = self._free.get()
         hearing = threading.Thread(target=self._pass_on, args=(server, client), daemon=True)
         hearing.start()
         try:
@@ -151,6 +157,7 @@ class Pooler:
                 kind, data = _receive(client)
             raise _Closed
         finally:
+            self._serving.pop(pid)
             server.socket.shutdown(socket.SHUT_RDWR)
             hearing.join()
             server.close()
@@ -162,12 +169,12 @@ class Pooler:
             while True:
                 client.sendall(_receive(server.socket)[1])
 
-    def _transaction(self, client: socket.socket) -> None:
+    def _transaction(self, client: socket.socket, pid: int) -> None:
         """Lend a connection until the client's transaction is over."""
         kind, data = _receive(client)
         if kind == b"X":
             raise _Closed
-        server = self._free.get()
+        self._serving[pid] = server = self._free.get()
         try:
             while True:
                 server.socket.sendall(data)
@@ -181,6 +188,8 @@ class Pooler:
             server.close()
             self._free.put(_Server(self._url))
             raise
+        finally:
+            del self._serving[pid]
         self.transactions += 1
         self._free.put(server)
 

@@ -26,6 +26,10 @@ from windlass.store.postgres.connections import WORKER_CONNECTIONS
 from windlass.store.postgres.store import PostgresStore
 
 RUNS = 300
+WAITING = """
+select count(*) from pg_stat_activity
+ where datname = current_database() and wait_event_type = 'Lock'
+"""
 
 AnyPooler = Pooler | PgBouncer
 
@@ -166,6 +170,21 @@ def test_the_doctor_sees_no_pooler_where_there_is_none(postgres_stage: Stage) ->
     assert only(report, "wake-ups").severity is Severity.OK
     with psycopg.connect(postgres_stage.url) as conn:
         assert conn.execute("select pg_listening_channels()").fetchall() == []
+
+
+def test_a_call_that_is_given_up_is_canceled_through_the_pooler(
+    postgres_stage: Stage, pooler: AnyPooler
+) -> None:
+    """The pooler has few connections: each that waits for a lock is one less for all."""
+    app = Windlass(pooler.url, lease="3s")
+    app.list()
+    with psycopg.connect(postgres_stage.url) as owner:
+        owner.execute("lock table windlass.jobs in access exclusive mode")
+        with pytest.raises(StoreError, match="nothing was heard for 1 s"):
+            app.store.run(app.store.operations.get_job("default", "load"))
+        with psycopg.connect(postgres_stage.url, autocommit=True) as look:
+            eventually(lambda: look.execute(WAITING).fetchone() == (0,), what="nobody waits")
+    app.close()
 
 
 # -- session mode ---------------------------------------------------------------------------------

@@ -7,6 +7,10 @@ per group, before its members hear. If a group is refused (one of its keys confl
 member is sent alone, so that one caller's mistake is that caller's error only. For the same reason
 who may not write now is refused before joining, and groups are sent in nobody's context.
 
+Somebody's open transaction may hold a key. So a group waits for that for a moment only, and is
+then sent member by member. One that is held up waits by itself, for as long as a single caller
+would, and nobody waits for it.
+
 A store that does not answer may be away. Or the group was too large for the way to it, or one of
 its keys is held by somebody's open transaction, and the others are innocent. So a group that gets
 no answer is sent member by member too, those without a key first, under the same ids: what was
@@ -28,7 +32,13 @@ from typing import NamedTuple
 
 from windlass.client.announce import publish_created
 from windlass.domain.run import Enqueued, NewRun
-from windlass.errors import SchemaMismatch, StoreFull, StoreUnavailable, WindlassError
+from windlass.errors import (
+    SchemaMismatch,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    WindlassError,
+)
 from windlass.store.interface import Store
 from windlass.transport.interface import Transport
 
@@ -36,6 +46,7 @@ _MOST = 500
 _MOST_BYTES = 4 * 2**20  # of input: a call that takes long is one that many wait for
 _EVERYBODYS = (StoreUnavailable, StoreFull, SchemaMismatch)
 _WORTH_OVERLAPPING = 20
+_MOST_APART = 2  # calls that wait for somebody's key at once: each has a connection
 _AWAY = 2  # members with keys that got no answer, one after the other
 
 
@@ -44,6 +55,7 @@ class _Member(NamedTuple):
     runs: Sequence[NewRun]
     answer: asyncio.Future[Sequence[Enqueued]]
     alone: bool = False
+    apart: bool = False  # it waits for somebody who has its key, and nobody waits for it
 
     @property
     def keyed(self) -> bool:
@@ -79,6 +91,8 @@ class _Group:
         self._came = 0
         self._unanswered = 0  # members with keys, since something was answered
         self._senders: set[asyncio.Task[None]] = set()
+        self._apart: set[asyncio.Task[None]] = set()
+        self._patient = asyncio.Semaphore(_MOST_APART)
 
     def enqueue(
         self, loop: asyncio.AbstractEventLoop, runs: Sequence[NewRun]
@@ -135,9 +149,19 @@ class _Group:
         came = self._came
         runs = [run for member in group for run in member.runs]
         try:
-            answers = await self._store.arun(self._store.operations.enqueue(runs))
+            answers = await self._store.arun(
+                self._store.operations.enqueue(runs, patient=group[0].apart)
+            )
             if publish_created(self._transport, runs, answers):
                 await self._store.anotify()
+        except StoreBusy as error:
+            if len(group) > 1:
+                self._split(sorted(group, key=lambda member: member.keyed))
+            elif group[0].apart:
+                _refuse(group[0], error)
+            else:
+                self._send_apart(group[0]._replace(apart=True))
+            return
         except _EVERYBODYS as error:
             self._unreached(group, came, error)
             return
@@ -159,6 +183,20 @@ class _Group:
             if not member.answer.done():
                 member.answer.set_result(answers[position:end])
             position = end
+
+    def _send_apart(self, member: _Member) -> None:
+        """Let one that is held up wait by itself."""
+
+        async def wait() -> None:
+            async with self._patient:
+                if not member.answer.done():
+                    await self._send_group([member])
+
+        task = asyncio.get_running_loop().create_task(
+            wait(), name="windlass-enqueue-apart", context=Context()
+        )
+        self._apart.add(task)
+        task.add_done_callback(self._apart.discard)
 
     def _split(self, group: list[_Member]) -> None:
         """Send each alone, before all others."""

@@ -113,13 +113,15 @@ class Operations(ControlOperations, Protocol):
 
     # -- enqueue ----------------------------------------------------------------------
 
-    def enqueue(self, runs: Sequence[NewRun]) -> Call[Sequence[Enqueued]]:
+    def enqueue(self, runs: Sequence[NewRun], *, patient: bool = True) -> Call[Sequence[Enqueued]]:
         """Insert runs, all or none; answers in the order given.
 
         A known (tenant, id) or an unexpired (tenant, job, key) with the same input
         answers with the existing run. The same key with other input raises
         :class:`~windlass.errors.KeyConflict` and writes nothing at all. Two items of one
-        batch may share a key: the second answers with the first.
+        batch may share a key: the second answers with the first. Where somebody's open
+        transaction holds a key, the call waits for some seconds, and if not ``patient`` for less
+        than one; then it raises :class:`~windlass.errors.StoreBusy`.
         """
         ...
 

@@ -252,17 +252,17 @@ class PostgresOperations(PostgresControl):
         """All job rows of a tenant."""
         return self._call("list_jobs", (tenant, None, None), lambda rows: _all(rows, JobRow))
 
-    def enqueue(self, runs: Sequence[NewRun]) -> Call[Sequence[Enqueued]]:
+    def enqueue(self, runs: Sequence[NewRun], *, patient: bool = True) -> Call[Sequence[Enqueued]]:
         """Insert runs; one alone, and those without options, take shorter ways."""
         check_new(runs)
-        if len(runs) == 1:
-            return self._call("enqueue", pack_one(runs[0]), unpack_one, patient=True)
+        if len(runs) == 1 and (patient or runs[0].key is None):
+            return self._call("enqueue", pack_one(runs[0]), unpack_one, patient=patient)
         plain = are_plain(runs)
         return self._call(
             "enqueue_plain" if plain else "enqueue_many",
-            pack_plain(runs) if plain else pack_batch(runs),
+            pack_plain(runs) if plain else (*pack_batch(runs), patient),
             lambda rows: unpack_batch(runs, rows[0][0]),
-            patient=True,
+            patient=patient,
         )
 
     def register(self, worker: WorkerInfo, lease: float) -> Call[datetime]:

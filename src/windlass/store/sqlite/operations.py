@@ -140,7 +140,7 @@ class SqliteOperations(SqliteControl):
     def list_jobs(self, tenant: str) -> Call[Sequence[JobRow]]:
         return _read("list_jobs", lambda tx: definitions.list_jobs(tx, tenant))
 
-    def enqueue(self, runs: Sequence[NewRun]) -> Call[Sequence[Enqueued]]:
+    def enqueue(self, runs: Sequence[NewRun], *, patient: bool = True) -> Call[Sequence[Enqueued]]:
         return SqliteCall(
             "enqueue",
             Kind.WRITE,

@@ -2,9 +2,11 @@
 -- the p_, with id and queue given. Returns {"now": …, "existing": [{"n": place in the batch, from
 -- 1, "run": owner, "status": …, "created_at": …, "scheduled_for": …}, …]} for the items that made
 -- no run: about the run that exists, as it is now.
--- p_keyed = false promises that no item has a key, and saves a pass over the batch.
-create or replace function windlass.enqueue_many(p_runs json, p_keyed boolean default true)
-returns json
+-- p_keyed = false promises that no item has a key, and saves a pass over the batch. p_patient =
+-- false: others wait for this call, so it waits for a key that somebody holds half a second at most.
+create or replace function windlass.enqueue_many(
+  p_runs json, p_keyed boolean default true, p_patient boolean default true
+) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
@@ -23,6 +25,9 @@ declare
   v_inputs json[];
   v_existing json;
 begin
+  if not p_patient then
+    perform set_config('lock_timeout', '500ms', true);  -- until this function returns
+  end if;
   perform windlass.check_escapes('batch', p_runs);
   perform windlass.check_items(p_runs);
   if p_keyed then

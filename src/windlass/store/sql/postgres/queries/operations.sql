@@ -28,7 +28,7 @@ select windlass.enqueue_plain(%s::text[], %s::uuid[], %s::text[], %s::text[], %s
                               %s::integer[], %s::json[])::text
 
 -- name: enqueue_many
-select windlass.enqueue_many(%s::json, %s)::text
+select windlass.enqueue_many(%s::json, %s, %s)::text
 
 -- name: register
 select extract(epoch from windlass.register(%s, %s, %s, %s, %s, %s::text[], %s::text[], %s))::text
