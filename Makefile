@@ -33,6 +33,7 @@ check: $(STAMP) ## Lint, formatting, types, layers and sizes
 	$(BIN)/python tools/check_sql.py src
 	$(BIN)/python tools/make_docs.py --check
 	$(BIN)/python tools/make_faces.py --check
+	$(BIN)/python tools/make_sql.py --check
 
 format: $(STAMP) ## Format the code and mend what the linter can mend by itself
 	$(BIN)/ruff check --fix-only $(SOURCES)
@@ -40,6 +41,9 @@ format: $(STAMP) ## Format the code and mend what the linter can mend by itself
 
 faces: $(STAMP) ## Write the blocking and async methods of every verb from its one flow
 	$(BIN)/python tools/make_faces.py
+
+sql: $(STAMP) ## Write the PostgreSQL functions that hold the rules of a run's life
+	$(BIN)/python tools/make_sql.py
 
 test: $(STAMP) ## Run the tests on SQLite and on a private PostgreSQL
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)

@@ -4,7 +4,6 @@ import math
 import re
 import reprlib
 from datetime import timedelta
-from itertools import pairwise
 from typing import TypeAlias
 
 from windlass.errors import BadDuration
@@ -68,12 +67,12 @@ def format_duration(seconds: float) -> str:
 
 
 def _two_units(seconds: float) -> str:
-    names = ["w", "d", "h", "m", "s"]
-    for large, small in pairwise(names):
-        whole = round(seconds / _UNITS[small])
-        per_large = round(_UNITS[large] / _UNITS[small])
-        if whole >= per_large:
-            count, rest = divmod(whole, per_large)
+    units = [("w", "d", "h"), ("d", "h", "m"), ("h", "m", "s"), ("m", "s", "s")]
+    for large, small, finer in units:
+        # Six and a half days are no week: whether it is one is asked of the hours.
+        if round(seconds / _UNITS[finer]) * _UNITS[finer] >= _UNITS[large]:
+            whole = round(seconds / _UNITS[small])
+            count, rest = divmod(whole, round(_UNITS[large] / _UNITS[small]))
             return f"{count} {large} {rest} {small}" if rest else f"{count} {large}"
     raise AssertionError("unreachable: a minute or more was given")
 

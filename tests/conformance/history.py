@@ -64,6 +64,12 @@ ENDS = {
 # Ends that a handler comes to by itself.
 TRIES = {EventType.SUCCEEDED, EventType.FAILED, EventType.RETRYING}
 
+# What a record has from the end of a run until somebody reopens it.
+OF_AN_END = (
+    "failure", "result", "error", "reason", "attempt", "failures", "crash_count", "token", "seq",
+    "started_at", "finished_at", "stale_at",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
@@ -212,6 +218,9 @@ class _Run:
         if self.record["status"] is None:
             if self.failure is not None:
                 yield "is live and has a row in failures (I2)"
+            left = [name for name in OF_AN_END if self.record[name] is not None]
+            if left:
+                yield f"is live and its record has {left} of an end (I2)"
             return
         dead = self.record["status"] in (Status.FAILED, Status.CANCELED)
         if dead != (self.failure is not None):

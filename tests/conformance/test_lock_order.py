@@ -222,9 +222,9 @@ select p.proname, p.prosrc ~* '(insert into|update windlass|delete from|for (no 
 """
 READS = {"backlog", "due_schedules", "get_runs", "json_text", "list_runs", "now", "ready_heads"}
 INNER = {
-    "advance_schedules", "drop_slots", "end_waiting", "hold_schedules", "hold_worker",
-    "lease_heads", "lease_named", "lock_schedule", "note_sweep", "prune_live", "put_schedule",
-    "reopen_run", "start_slots", "stop_run", "take_back", "take_key",
+    "advance_schedules", "drop_slots", "hold_schedules", "hold_worker", "lease_heads",
+    "lease_named", "lock_schedule", "make_moves", "note_sweep", "prune_live", "put_schedule",
+    "reopen_run", "start_slots", "stop_run", "take_back", "take_key", "take_waiting",
 }  # fmt: skip
 """Those that functions call, under their own bound, and nobody else."""
 

@@ -385,7 +385,6 @@ INDEXES = {
     "lease_range": "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id,tenant)>(?,?,?,?)",
     "claim_id": "r USING INDEX ready_by_id (tenant=? AND id=?)",
     "get_lease": "leases USING PRIMARY KEY (tenant=? AND id=?)",
-    "succeed_run": "runs USING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
     "end_run": "runs USING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
     "get_runs": "r USING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
     "due_timers": "timers USING INDEX timers_by_due (due_at<?)",

@@ -120,6 +120,8 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
         (9000, "2 h 30 m"),
         (86399, "1 d"),
         (90061, "1 d 1 h"),
+        (561601, "6 d 12 h"),
+        (603900, "1 w"),
         (604800, "1 w"),
         (788645, "1 w 2 d"),
         (-72, "-1 m 12 s"),
@@ -132,4 +134,5 @@ def test_format(seconds: float, text: str) -> None:
 
 @given(st.floats(min_value=0.001, max_value=MAX_SECONDS))
 def test_what_is_shown_is_read_back_within_its_precision(seconds: float) -> None:
-    assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, rel=0.051)
+    # Half a day of a week is the coarsest.
+    assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, rel=0.0715)

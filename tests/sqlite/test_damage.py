@@ -69,10 +69,11 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def flip(path: Path, tree: str, place: Callable[[Leaf], int], bit: int) -> None:
-    """Turn one bit of the file."""
+def flip(path: Path, tree: str, place: Callable[[Leaf], int], bit: int | None) -> None:
+    """Turn one bit of the file; without one, the largest that is set, so that a number shrinks."""
     data = bytearray(path.read_bytes())
-    data[place(leaf_of(path, data, tree))] ^= bit
+    at = place(leaf_of(path, data, tree))
+    data[at] ^= 1 << (data[at].bit_length() - 1) if bit is None else bit
     path.write_bytes(data)
 
 
@@ -92,7 +93,7 @@ PLACES = {
     "size of a row": ("runs", lambda leaf: leaf.cell(2).content, 0x40),
     "header of a row": ("runs", lambda leaf: leaf.cell(1).content + 16, 0x04),
     "position of a run": ("ready", lambda leaf: leaf.cell(2).pointer + 1, 0x01),
-    "number of positions": ("ready", lambda leaf: leaf.count + 1, 0x04),
+    "number of positions": ("ready", lambda leaf: leaf.count + 1, None),
     "key of an index": ("ready_by_id", lambda leaf: leaf.cell(2).content + 12, 0x80),
 }
 

@@ -134,7 +134,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
 _NOWHERE: MappingProxyType[Verb, Status] = MappingProxyType({})  # from a status we do not know
 
 # What would send a run round again; under a cancel intent it ends the run instead.
-_ROUND_AGAIN = frozenset({Verb.BACKOFF, Verb.SNOOZE, Verb.RELEASE, Verb.REAP, Verb.CRASH})
+ROUND_AGAIN = frozenset({Verb.BACKOFF, Verb.SNOOZE, Verb.RELEASE, Verb.REAP, Verb.CRASH})
 
 
 def advance(status: Status, verb: Verb, *, run: str = "?", stale: bool = False) -> Status:
@@ -151,6 +151,6 @@ def advance(status: Status, verb: Verb, *, run: str = "?", stale: bool = False) 
 
 def under_intent(verb: Verb, intent: Intent | None) -> Verb:
     """The verb that applies once an operator's intent is taken into account."""
-    if intent is Intent.CANCEL and verb in _ROUND_AGAIN:
+    if intent is Intent.CANCEL and verb in ROUND_AGAIN:
         return Verb.STOP
     return verb

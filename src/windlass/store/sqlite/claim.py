@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from windlass.domain.event import EventType
 from windlass.domain.run import Claimed, Mark, RunRef, Want
 from windlass.errors import StoreError
-from windlass.store.sqlite.moves import position_of
+from windlass.store.sqlite.moves import ready_of
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     blob_or_none,
@@ -114,10 +114,10 @@ class Claim:
         now = self._tx.now
         leases, events = [], []
         for row in self._tx.fetch_many("get_ready", names):
-            place = position_of(row)
+            place = ready_of(row)
             attempt, seq = place.attempt + 1, place.seq + 1
             place = place._replace(attempt=attempt, token=place.token + 1, seq=seq)
-            leases.append((*place[:-1], self._worker, self._claim_no, now))
+            leases.append((*place.claimed, self._worker, self._claim_no, now))
             events.append((place.tenant, place.id, seq, EventType.STARTED, now, attempt, None))
         self._tx.execute_many("delete_ready", names)
         self._tx.execute_many("insert_lease", leases)

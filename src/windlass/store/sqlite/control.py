@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 import msgspec
 
@@ -12,7 +11,7 @@ from windlass.domain.run import Held, Options, RunRecord, RunRef
 from windlass.domain.states import Intent, Status, Verb, advance
 from windlass.duration import MAX_SECONDS
 from windlass.errors import BadArguments, RunExpires, RunNotFound
-from windlass.store.sqlite.moves import Lease, Moves, Position, lease_of, position_of
+from windlass.store.sqlite.moves import End, Moves, Place, lease_of, ready_of, timer_of
 from windlass.store.sqlite.read import get_run
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.values import (
@@ -33,8 +32,9 @@ def cancel(tx: Transaction, run: RunRef, reason: str | None) -> RunRecord:
     """End a run that waits; ask for the end of one that runs."""
     waits = _waiting(tx, run)
     if waits is not None:
-        advance(waits.status, Verb.CANCEL, run=run.id)
-        _end_waiting(tx, waits, reason)
+        moves = Moves(tx)
+        moves.add(waits, Verb.CANCEL, end=End(reason=reason))
+        moves.apply()
         return _record(tx, run)
     row = tx.fetch_one("get_lease", (run.tenant, to_blob(run.id)))
     if row is not None:
@@ -52,10 +52,10 @@ def retry(tx: Transaction, run: RunRef, max_attempts: int | None) -> RunRecord:
     if max_attempts is not None and not 1 <= max_attempts <= MOST_ATTEMPTS:
         raise BadArguments("retry", "takes max_attempts of 1 to 1,000,000", "max_attempts")
     moves = Moves(tx)
-    moves.to_ready(
+    moves.add(
         _reopen(tx, run, Verb.RETRY, max_attempts),
-        EventType.RETRIED,
-        None if max_attempts is None else {"max_attempts": max_attempts},
+        Verb.RETRY,
+        data=None if max_attempts is None else {"max_attempts": max_attempts},
     )
     moves.apply()
     return _record(tx, run)
@@ -65,20 +65,12 @@ def reschedule(tx: Transaction, run: RunRef, at: datetime | None, delay: float |
     """Move a run that waits to another time; reopen one that ended, for that time."""
     due = max(tx.now, _chosen(tx.now, at, delay))
     moves = Moves(tx)
-    waits = _waiting(tx, run)
-    if waits is None:
+    place = _waiting(tx, run)
+    if place is None:
         place = _reopen(tx, run, Verb.RESCHEDULE)
     else:
-        advance(waits.status, Verb.RESCHEDULE, run=run.id)
-        place = waits.place
         _refuse_too_late(run, place, due)
-        moves.leave(waits.table, place)
-    data = {"at": from_micros(due)}
-    if due > tx.now:
-        moves.to_timer(place, due, "delay", EventType.RESCHEDULED, data)
-    else:
-        advance(Status.SCHEDULED, Verb.DUE, run=run.id)
-        moves.to_ready(place, EventType.RESCHEDULED, data)
+    moves.add(place, Verb.RESCHEDULE, at=due, data={"at": from_micros(due)})
     moves.apply()
     tx.execute("move_run", (due, place.tenant, place.id))
     return _record(tx, run)
@@ -111,24 +103,17 @@ def holds(tx: Transaction, held: Held) -> bool:
     return row is not None and row[0] == held.token
 
 
-class _Waiting(NamedTuple):
-    """A run that has not started, and in which table it waits."""
-
-    status: Status
-    table: str
-    place: Position
-
-
-def _waiting(tx: Transaction, run: RunRef) -> _Waiting | None:
+def _waiting(tx: Transaction, run: RunRef) -> Place | None:
+    """Where a run waits that has not started."""
     name = (run.tenant, to_blob(run.id))
-    for status, table in ((Status.QUEUED, "ready"), (Status.SCHEDULED, "timer")):
-        row = tx.fetch_one(f"get_{table}", name)
-        if row is not None:
-            return _Waiting(status, table, position_of(row))
-    return None
+    row = tx.fetch_one("get_ready", name)
+    if row is not None:
+        return ready_of(row)
+    row = tx.fetch_one("get_timer", name)
+    return None if row is None else timer_of(row)
 
 
-def _reopen(tx: Transaction, run: RunRef, verb: Verb, max_attempts: int | None = None) -> Position:
+def _reopen(tx: Transaction, run: RunRef, verb: Verb, max_attempts: int | None = None) -> Place:
     """Take a run out of its end; to give it its position is for the caller."""
     blob = to_blob(run.id)
     row = tx.fetch_one("run_state", (run.tenant, blob))
@@ -144,7 +129,7 @@ def _reopen(tx: Transaction, run: RunRef, verb: Verb, max_attempts: int | None =
     tx.execute("delete_failure", (run.tenant, blob))
     if schedule is not None:
         tx.execute("revive_live", (slot, blob, run.tenant, schedule))
-    return Position(run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq, None, None)
+    return Place(current, run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq)
 
 
 def _chosen(now: int, at: datetime | None, delay: float | None) -> int:
@@ -162,7 +147,7 @@ def _chosen(now: int, at: datetime | None, delay: float | None) -> int:
     return to_micros(at)
 
 
-def _refuse_too_late(run: RunRef, place: Position, due: int) -> None:
+def _refuse_too_late(run: RunRef, place: Place, due: int) -> None:
     """What would have ended by then, by its expiry or its deadline, would do nothing else."""
     last = min((t for t in (place.expires_at, place.deadline_at) if t is not None), default=None)
     if last is not None and last <= due:
@@ -174,14 +159,7 @@ def _iso(micros: int) -> str:
     return str(msgspec.to_builtins(from_micros(micros)))
 
 
-def _end_waiting(tx: Transaction, waits: _Waiting, reason: str | None) -> None:
-    moves = Moves(tx)
-    moves.leave(waits.table, waits.place)
-    moves.cancel(waits.place, reason)
-    moves.apply()
-
-
-def _request_end(tx: Transaction, lease: Lease, reason: str | None) -> None:
+def _request_end(tx: Transaction, lease: Place, reason: str | None) -> None:
     name = (lease.tenant, lease.id)
     first = lease.wanted is not Intent.CANCEL
     tx.execute("request_cancel", (reason, lease.seq + first, *name))

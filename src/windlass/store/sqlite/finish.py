@@ -1,42 +1,21 @@
 """Finish: the ends of attempts, valid only under the token of their lease.
 
-The leases are read, each end is decided by the rules of ``domain.states``, and the rows are
-written table by table. There is one writer at a time, so what was read is still true when it
-is written.
+The leases are read, each run is moved (``moves.py``), and the rows are written table by table.
+There is one writer at a time, so what was read is still true when it is written.
 """
 
 from collections.abc import Sequence
-from typing import assert_never
 
-from windlass.domain.event import AttemptOutcome, EventType
+from windlass.domain.effects import reported
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import CycleReply, Finish, Held, Want
-from windlass.domain.states import Failure, Status, Verb, advance, under_intent
+from windlass.domain.states import Verb
 from windlass.store.sqlite.claim import Claim
-from windlass.store.sqlite.moves import Lease, Moves, lease_of
+from windlass.store.sqlite.moves import End, Moves, Place, lease_of
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import blob_or_none, from_micros, hex_list, micros_of, raw_text
 
-_VERBS = {
-    Outcome.SUCCEEDED: Verb.SUCCEED,
-    Outcome.RETRY: Verb.BACKOFF,
-    Outcome.FAILED: Verb.FAIL,
-    Outcome.SNOOZED: Verb.SNOOZE,
-    Outcome.CANCELED: Verb.STOP,
-    Outcome.RELEASED: Verb.RELEASE,
-    Outcome.CRASHED: Verb.REAP,
-}
-
-_ATTEMPTS = {
-    Outcome.SUCCEEDED: AttemptOutcome.SUCCEEDED,
-    Outcome.RETRY: AttemptOutcome.FAILED,
-    Outcome.FAILED: AttemptOutcome.FAILED,
-    Outcome.SNOOZED: AttemptOutcome.SNOOZED,
-    Outcome.CANCELED: AttemptOutcome.CANCELED,
-    Outcome.RELEASED: AttemptOutcome.INTERRUPTED,
-    Outcome.CRASHED: AttemptOutcome.CRASHED,
-}
-
+_LATER = (Verb.BACKOFF, Verb.SNOOZE)
 _TOKEN = 8  # where the statements that read leases have it
 _WORTH_A_SCAN = 4
 
@@ -129,54 +108,28 @@ def _succeed(tx: Transaction, tenant: str, ends: Sequence[_Success], *, as_range
         tx.execute_many("put_result", results)
 
 
-def _decide(moves: Moves, lease: Lease, end: Finish, now: int) -> None:
-    """Move a run whose attempt ended as the worker says, under what an operator wants."""
-    outcome = AttemptOutcome.TIMEOUT if end.timed_out else _ATTEMPTS[end.outcome]
-    moves.end_attempt(lease, outcome, end.error, end.version)
-    verb = under_intent(_verb(end), lease.wanted)
-    status = advance(Status.RUNNING, verb)
-    failures = lease.failures + end.counts
-    crashes = lease.crash_count + (end.outcome is Outcome.CRASHED)
-    match status:
-        case Status.SUCCEEDED:
-            moves.succeed(lease, None if end.result is None else raw_text(end.result))
-        case Status.FAILED:
-            failure = end.failure or Failure.FATAL
-            moves.fail(lease, failure, end.error, failures=failures, crash_count=crashes)
-        case Status.CANCELED:
-            reason = _reason(lease, end)
-            moves.cancel(lease, reason, end.error, failures=failures, crash_count=crashes)
-        case Status.SCHEDULED:
-            _again_later(moves, lease, end, now, failures)
-        case Status.QUEUED:
-            crashed = end.outcome is Outcome.CRASHED
-            event = EventType.CRASHED if crashed else EventType.INTERRUPTED
-            moves.to_ready(lease, event, failures=failures, crash_count=crashes)
-        case Status.RUNNING | Status.WAITING | Status.PAUSED:
-            raise AssertionError(f"the end of an attempt leads to {status}")
-        case _:
-            assert_never(status)
+def _decide(moves: Moves, lease: Place, end: Finish, now: int) -> None:
+    """Move a run whose attempt ended as the worker says."""
+    verb = reported(end.outcome, end.failure)
+    at = data = None
+    if verb in _LATER:
+        delay = max(0.0, end.delay or 0.0)
+        at = now + micros_of(delay)
+        data = {"delay": delay}
+    known = End(
+        failure=end.failure,
+        reason=_reason(lease, end),
+        result=None if end.result is None else raw_text(end.result),
+        error=end.error,
+        counts=end.counts,
+        timed_out=end.timed_out,
+        version=end.version,
+    )
+    moves.add(lease, verb, at=at, end=known, data=data)
 
 
-def _verb(end: Finish) -> Verb:
-    given_up = end.outcome is Outcome.CRASHED and end.failure is not None
-    return Verb.CRASH if given_up else _VERBS[end.outcome]
-
-
-def _reason(lease: Lease, end: Finish) -> str | None:
+def _reason(lease: Place, end: Finish) -> str | None:
     """Why a run was canceled: as the operator said, or the handler that ended it so."""
     if lease.reason is None and end.outcome is Outcome.CANCELED and end.error is not None:
         return end.error.message
     return lease.reason
-
-
-def _again_later(moves: Moves, lease: Lease, end: Finish, now: int, failures: int) -> None:
-    delay = max(0.0, end.delay or 0.0)
-    retried = end.outcome is Outcome.RETRY
-    event = EventType.RETRYING if retried else EventType.SNOOZED
-    data = {"delay": delay}
-    if delay == 0:
-        moves.to_ready(lease, event, data, failures=failures)
-        return
-    why = "backoff" if retried else "snooze"
-    moves.to_timer(lease, now + micros_of(delay), why, event, data, failures=failures)

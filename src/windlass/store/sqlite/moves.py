@@ -1,21 +1,31 @@
 """How a run moves: its position row is deleted, another written, or its outcome recorded.
 
-The moves of a transaction are collected row by row, where they are decided, and applied table
-by table, one statement for many rows.
+The twin of PostgreSQL's `windlass.make_moves`. A caller names the run's place and the verb; the
+rules (`domain/states.py`, `domain/effects.py`) decide which status follows and what is recorded.
+The moves of a transaction are collected row by row, and applied table by table, one statement for
+many rows.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
-from windlass.domain.event import AttemptOutcome, EventType
+from windlass.domain.effects import EFFECTS, Effect
+from windlass.domain.event import AttemptOutcome
 from windlass.domain.outcome import ErrorInfo
-from windlass.domain.states import Failure, Intent, Status
+from windlass.domain.states import Failure, Intent, Status, Verb, advance, under_intent
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import to_json, to_json_or_none
 
+_DELETES = {
+    Status.QUEUED: "delete_ready",
+    Status.SCHEDULED: "delete_timer",
+    Status.RUNNING: "delete_lease",
+}
 
-class Position(NamedTuple):
-    """What every position row carries and hands on."""
 
+class Place(NamedTuple):
+    """Where a run is: what every position carries and hands on, and its lease if it has one."""
+
+    status: Status
     tenant: str
     id: bytes
     job: str
@@ -26,46 +36,57 @@ class Position(NamedTuple):
     crash_count: int
     token: int
     seq: int
-    deadline_at: int | None
-    expires_at: int | None
-
-
-class Lease(NamedTuple):
-    """A lease: a position, who holds it, and what an operator wants of it."""
-
-    tenant: str
-    id: bytes
-    job: str
-    queue: str
-    rank: int
-    attempt: int
-    failures: int
-    crash_count: int
-    token: int
-    seq: int
-    deadline_at: int | None
-    worker: str
-    started_at: int
-    intent: str | None
-    reason: str | None
+    deadline_at: int | None = None
+    expires_at: int | None = None
+    worker: str | None = None
+    started_at: int | None = None
+    intent: str | None = None
+    reason: str | None = None
 
     @property
     def wanted(self) -> Intent | None:
         """What an operator wants of the run."""
         return None if self.intent is None else Intent(self.intent)
 
+    @property
+    def carried(self) -> Row:
+        """What a position hands on, in the order of the statements that insert one."""
+        return self[1:13]
 
-Place = Position | Lease
+    @property
+    def claimed(self) -> Row:
+        """The same for a lease: what was claimed once has started in time, and expires no more."""
+        return self[1:12]
 
 
-def lease_of(row: Row) -> Lease:
-    """Return a row of the lease statements as a value."""
-    return Lease._make(row)
+def lease_of(row: Row) -> Place:
+    """Return a row of the statements that read ``leases`` as a value."""
+    return Place(Status.RUNNING, *row)
 
 
-def position_of(row: Row) -> Position:
-    """Return a row of the position statements as a value."""
-    return Position._make(row[:12])
+def ready_of(row: Row) -> Place:
+    """Return a row of the statements that read ``ready`` as a value."""
+    return Place(Status.QUEUED, *row)
+
+
+def timer_of(row: Row) -> Place:
+    """Return a row of the statements that read ``timers`` as a value."""
+    return Place(Status.SCHEDULED, *row)
+
+
+class End(NamedTuple):
+    """What is known of the end of an attempt, or of a run."""
+
+    failure: Failure | None = None
+    reason: str | None = None
+    result: str | None = None
+    error: ErrorInfo | None = None
+    counts: bool = False  # as a failure of the handler
+    timed_out: bool = False
+    version: str | None = None
+
+
+_NOTHING = End()
 
 
 class Moves:
@@ -74,140 +95,107 @@ class Moves:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._now = tx.now
+        self._left: dict[str, list[Row]] = {}
         self._rows: dict[str, list[Row]] = {}
 
-    def leave(self, table: str, place: Place) -> None:
-        """Give up a position; ``table`` is the singular that its delete statement names."""
-        self._add(f"delete_{table}", (place.tenant, place.id))
-
-    def end_attempt(
-        self,
-        lease: Lease,
-        outcome: AttemptOutcome,
-        error: ErrorInfo | None = None,
-        version: str | None = None,
-    ) -> None:
-        """Give up a lease and record the attempt made under it."""
-        self.leave("lease", lease)
-        self._add(
-            "insert_attempt",
-            (lease.tenant, lease.id, lease.attempt, lease.token, lease.worker, outcome,
-             lease.started_at, self._now, to_json_or_none(error), version),
-        )  # fmt: skip
-
-    def to_ready(
+    def add(
         self,
         place: Place,
-        event: EventType,
+        verb: Verb,
+        *,
+        at: int | None = None,
+        end: End = _NOTHING,
         data: dict[str, Any] | None = None,
-        *,
-        failures: int | None = None,
-        crash_count: int | None = None,
-    ) -> None:
-        """Put the run into its queue, behind those that are ready already."""
-        self._add("insert_ready", (*self._carried(place, failures, crash_count), self._now))
-        self._tell(place, event, data)
+    ) -> Status:
+        """Move a run; return its new status.
 
-    def to_timer(
-        self, place: Place, due_at: int, why: str, event: EventType, data: dict[str, Any],
-        *, failures: int | None = None,
-    ) -> None:  # fmt: skip
-        """Let the run wait until ``due_at``."""
-        self._add("insert_timer", (*self._carried(place, failures, None), due_at, why))
-        self._tell(place, event, data)
-
-    def succeed(self, lease: Lease, result: str | None) -> None:
-        """End the run with a result."""
-        self._add(
-            "succeed_run",
-            (result, lease.attempt, lease.failures, lease.crash_count, lease.token,
-             lease.seq + 1, lease.started_at, self._now, lease.tenant, lease.id),
-        )  # fmt: skip
-        self._tell(lease, EventType.SUCCEEDED, None)
-
-    def fail(
-        self,
-        place: Place,
-        failure: Failure,
-        error: ErrorInfo | None = None,
-        *,
-        failures: int | None = None,
-        crash_count: int | None = None,
-    ) -> None:
-        """End the run as failed: it becomes a dead letter."""
-        self._end(place, Status.FAILED, failure, error, None, failures, crash_count)
-        self._bury(place, Status.FAILED, failure, error)
-        self._tell(place, EventType.FAILED, {"failure": failure})
-
-    def cancel(
-        self,
-        place: Place,
-        reason: str | None,
-        error: ErrorInfo | None = None,
-        *,
-        failures: int | None = None,
-        crash_count: int | None = None,
-    ) -> None:
-        """End the run as canceled."""
-        self._end(place, Status.CANCELED, None, None, reason, failures, crash_count)
-        self._bury(place, Status.CANCELED, None, error)
-        self._tell(place, EventType.CANCELED, None if reason is None else {"reason": reason})
+        ``at`` is when a wait is over; if that has come (or there is none), the run is queued.
+        ``data`` is that of the event, unless the run ends by it.
+        """
+        deed = under_intent(verb, place.wanted)
+        status = advance(place.status, deed, run=place.id.hex(), stale=True)
+        if status is Status.SCHEDULED and (at is None or at <= self._now):
+            status = advance(status, Verb.DUE)
+        effect = EFFECTS[deed]
+        delete = _DELETES.get(place.status)
+        if delete is not None:
+            self._left.setdefault(delete, []).append((place.tenant, place.id))
+        attempt = EFFECTS[verb].attempt
+        if place.worker is not None and attempt is not None:
+            self._record_attempt(place, attempt, end)
+        moved = place._replace(
+            failures=place.failures + end.counts,
+            crash_count=place.crash_count + (attempt is AttemptOutcome.CRASHED),
+            seq=place.seq + 1,
+        )
+        self._arrive(moved, status, effect, at, end, data)
+        return status
 
     def apply(self) -> None:
         """Write everything collected. The old positions go first: they are the mutex."""
-        for name in sorted(self._rows, key=lambda name: not name.startswith("delete_")):
-            self._tx.execute_many(name, self._rows[name])
-        self._rows = {}
+        for rows in (self._left, self._rows):
+            for name, many in rows.items():
+                self._tx.execute_many(name, many)
+        self._left, self._rows = {}, {}
 
-    def _end(
-        self, place: Place, status: Status, failure: Failure | None,
-        error: ErrorInfo | None, reason: str | None, failures: int | None,
-        crash_count: int | None,
+    def _arrive(
+        self, place: Place, status: Status, effect: Effect, at: int | None, end: End,
+        data: dict[str, Any] | None,
+    ) -> None:  # fmt: skip
+        match status:
+            case Status.QUEUED:
+                self._add("insert_ready", (*place.carried, self._now))
+            case Status.SCHEDULED:
+                self._add("insert_timer", (*place.carried, at, effect.wait))
+            case Status.SUCCEEDED:
+                self._end_run(place, status, None, None, None, end.result)
+            case Status.FAILED:
+                failure = end.failure or effect.failure
+                assert failure is not None
+                self._end_run(place, status, failure, end.error, None, None)
+                self._bury(place, status, failure, end.error)
+                data = {"failure": failure}
+            case Status.CANCELED:
+                self._end_run(place, status, None, None, end.reason, None)
+                self._bury(place, status, None, end.error)
+                data = None if end.reason is None else {"reason": end.reason}
+            case Status.RUNNING | Status.WAITING | Status.PAUSED:
+                raise AssertionError(f"nothing moves to {status} here")
+            case _:
+                assert_never(status)
+        self._add(
+            "insert_event",
+            (place.tenant, place.id, place.seq, effect.event, self._now, place.attempt,
+             None if data is None else to_json(data)),
+        )  # fmt: skip
+
+    def _record_attempt(self, lease: Place, outcome: AttemptOutcome, end: End) -> None:
+        self._add(
+            "insert_attempt",
+            (lease.tenant, lease.id, lease.attempt, lease.token, lease.worker,
+             AttemptOutcome.TIMEOUT if end.timed_out else outcome,
+             lease.started_at, self._now, to_json_or_none(end.error), end.version),
+        )  # fmt: skip
+
+    def _end_run(
+        self, place: Place, status: Status, failure: Failure | None, error: ErrorInfo | None,
+        reason: str | None, result: str | None,
     ) -> None:  # fmt: skip
         self._add(
             "end_run",
-            (status, failure, to_json_or_none(error), reason, place.attempt,
-             place.failures if failures is None else failures,
-             place.crash_count if crash_count is None else crash_count,
-             place.token, place.seq + 1, self._started_at(place), self._now,
-             place.tenant, place.id),
+            (status, failure, to_json_or_none(error), reason, result, place.attempt,
+             place.failures, place.crash_count, place.token, place.seq, place.started_at,
+             self._now, place.tenant, place.id),
         )  # fmt: skip
 
-    def _started_at(self, place: Place) -> int | None:
-        if isinstance(place, Lease):
-            return place.started_at
-        if place.attempt == 0:
-            return None
-        row = self._tx.fetch_one("last_start", (place.tenant, place.id))
-        return None if row is None else row[0]
-
     def _bury(
-        self, place: Place, status: Status, failure: Failure | None,
-        error: ErrorInfo | None,
-    ) -> None:  # fmt: skip
+        self, place: Place, status: Status, failure: Failure | None, error: ErrorInfo | None
+    ) -> None:
         self._add(
             "insert_failure",
             (place.tenant, place.id, place.job, place.queue, status, failure,
              None if error is None else error.type,
              None if error is None else error.fingerprint, self._now),
-        )  # fmt: skip
-
-    def _tell(self, place: Place, event: EventType, data: dict[str, Any] | None) -> None:
-        self._add(
-            "insert_event",
-            (place.tenant, place.id, place.seq + 1, event, self._now, place.attempt,
-             None if data is None else to_json(data)),
-        )  # fmt: skip
-
-    @staticmethod
-    def _carried(place: Place, failures: int | None, crash_count: int | None) -> Row:
-        return (
-            place.tenant, place.id, place.job, place.queue, place.rank, place.attempt,
-            place.failures if failures is None else failures,
-            place.crash_count if crash_count is None else crash_count,
-            place.token, place.seq + 1, place.deadline_at,
-            # What was claimed once has started in time.
-            place.expires_at if isinstance(place, Position) else None,
         )  # fmt: skip
 
     def _add(self, name: str, row: Row) -> None:

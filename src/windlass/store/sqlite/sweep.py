@@ -4,10 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from windlass.domain.blame import after_lost_worker
-from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.run import RunRef, SweepReply
-from windlass.domain.states import Failure, Status, Verb, advance, under_intent
-from windlass.store.sqlite.moves import Lease, Moves, lease_of, position_of
+from windlass.domain.states import Status, Verb
+from windlass.store.sqlite.moves import End, Moves, Place, lease_of, ready_of, timer_of
 from windlass.store.sqlite.outages import excused_workers, note_sweep
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.values import from_micros, from_micros_or_none, micros_of, to_id
@@ -58,43 +57,40 @@ def _dispatch(tx: Transaction, limit: int) -> tuple[RunRef, ...]:
     moves = Moves(tx)
     refs = []
     for row in tx.fetch("due_timers", (tx.now, limit)):
-        place = position_of(row)
-        advance(Status.SCHEDULED, Verb.DUE)
-        moves.leave("timer", place)
-        moves.to_ready(place, EventType.QUEUED)
+        place = timer_of(row)
+        moves.add(place, Verb.DUE)
         refs.append(RunRef(place.tenant, to_id(place.id)))
     moves.apply()
     return tuple(refs)
 
 
 def _expire(tx: Transaction, until: int, limit: int) -> int:
-    return _end_waiting(tx, "expired", until, limit, Failure.EXPIRED)
+    """End what has not started in time."""
+    late = _waiting(tx, "expired", until, limit)
+    _move_all(tx, late, Verb.EXPIRE)
+    return len(late)
 
 
 def _overrun(tx: Transaction, until: int, limit: int) -> int:
     """End what was not done by its deadline: what waits, and what its worker did not end."""
-    waiting = _end_waiting(tx, "overrun", until, limit, Failure.DEADLINE)
-    moves = Moves(tx)
-    leases = [lease_of(row) for row in tx.fetch("overrun_leases", (until, limit - waiting))]
-    for lease in leases:
-        moves.end_attempt(lease, AttemptOutcome.TIMEOUT)
-        moves.fail(lease, Failure.DEADLINE, failures=lease.failures + 1)
-    moves.apply()
-    return waiting + len(leases)
+    late = _waiting(tx, "overrun", until, limit)
+    late += [lease_of(row) for row in tx.fetch("overrun_leases", (until, limit - len(late)))]
+    _move_all(tx, late, Verb.OVERRUN)
+    return len(late)
 
 
-def _end_waiting(tx: Transaction, why: str, until: int, limit: int, failure: Failure) -> int:
+def _waiting(tx: Transaction, why: str, until: int, limit: int) -> list[Place]:
+    ready = [ready_of(row) for row in tx.fetch(f"{why}_ready", (until, limit))]
+    timers = [timer_of(row) for row in tx.fetch(f"{why}_timers", (until, limit))]
+    return [*ready, *timers][:limit]
+
+
+def _move_all(tx: Transaction, places: Sequence[Place], verb: Verb) -> None:
     moves = Moves(tx)
-    waiting = [
-        (table, position_of(row))
-        for table, name in (("ready", f"{why}_ready"), ("timer", f"{why}_timers"))
-        for row in tx.fetch(name, (until, limit))
-    ][:limit]
-    for table, place in waiting:
-        moves.leave(table, place)
-        moves.fail(place, failure)
+    for place in places:
+        # An attempt that the store ends because its time is over counts as a failure.
+        moves.add(place, verb, end=End(counts=place.status is Status.RUNNING))
     moves.apply()
-    return len(waiting)
 
 
 @dataclass(slots=True)
@@ -113,7 +109,7 @@ def _reap(tx: Transaction, excused: Collection[str], max_crashes: int, limit: in
     stays registered: what the next sweep takes from it must count as its only run, if it is.
     """
     reaped = _Reaped()
-    leases: list[tuple[Lease, bool]] = []
+    leases: list[tuple[Place, bool]] = []
     # One without a row of its own may have been reaped in part: nobody knows how many it held.
     holders = [
         *(
@@ -136,20 +132,8 @@ def _reap(tx: Transaction, excused: Collection[str], max_crashes: int, limit: in
     moves = Moves(tx)
     for lease, alone in leases:
         verb = after_lost_worker(lease.crash_count + 1, alone=alone, max_crashes=max_crashes)
-        _take_back(moves, lease, verb, reaped)
+        status = moves.add(lease, verb, end=End(reason=lease.reason))
+        reaped.crashed += status is Status.FAILED
+        reaped.back += status is Status.QUEUED
     moves.apply()
     return reaped
-
-
-def _take_back(moves: Moves, lease: Lease, verb: Verb, reaped: _Reaped) -> None:
-    crashes = lease.crash_count + 1
-    moves.end_attempt(lease, AttemptOutcome.CRASHED)
-    status = advance(Status.RUNNING, under_intent(verb, lease.wanted))
-    if status is Status.CANCELED:
-        moves.cancel(lease, lease.reason, crash_count=crashes)
-    elif status is Status.FAILED:
-        moves.fail(lease, Failure.CRASHED, crash_count=crashes)
-        reaped.crashed += 1
-    else:
-        moves.to_ready(lease, EventType.CRASHED, crash_count=crashes)
-        reaped.back += 1

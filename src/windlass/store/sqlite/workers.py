@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.run import Held, Ordered, RenewReply, WorkerInfo
-from windlass.domain.states import Intent, Status, Verb, advance, under_intent
-from windlass.store.sqlite.moves import Lease, Moves, lease_of
+from windlass.domain.states import Intent, Verb
+from windlass.store.sqlite.moves import End, Moves, Place, lease_of
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     blob_or_none,
@@ -79,16 +78,11 @@ def list_workers(tx: Transaction) -> Sequence[WorkerInfo]:
     return [_worker(row) for row in tx.fetch("list_workers")]
 
 
-def give_back(tx: Transaction, leases: Sequence[Lease]) -> None:
+def give_back(tx: Transaction, leases: Sequence[Place]) -> None:
     """Return runs to their queue as they were; one that is to be canceled ends instead."""
     moves = Moves(tx)
     for lease in leases:
-        moves.end_attempt(lease, AttemptOutcome.INTERRUPTED)
-        verb = under_intent(Verb.RELEASE, lease.wanted)
-        if advance(Status.RUNNING, verb) is Status.CANCELED:
-            moves.cancel(lease, lease.reason)
-        else:
-            moves.to_ready(lease, EventType.INTERRUPTED)
+        moves.add(lease, Verb.RELEASE, end=End(reason=lease.reason))
     moves.apply()
 
 

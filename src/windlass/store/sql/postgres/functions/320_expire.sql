@@ -9,41 +9,37 @@ set enable_bitmapscan = off
 set enable_sort = off
 as $$
 declare
-  v_moved json;
-  v_count integer := 0;
+  v_moves windlass.move[] := '{}';
 begin
   with late as materialized (
     select t.place
       from (select t.ctid as place, t.tenant, t.id from windlass.timers t
-             where t.expires_at <= p_until order by t.expires_at for update skip locked) t
+             where t.expires_at <= p_until
+             order by t.expires_at for update skip locked) t
      cross join lateral (select 1 from windlass.runs r
                           where r.tenant = t.tenant and r.id = t.id
                             for no key update skip locked) r
      limit p_limit
-  ), moved as (
-    delete from windlass.timers t where t.ctid = any (array (select l.place from late l))
-    returning t.*
+  ), gone as (
+    delete from windlass.timers t where t.ctid = any (array (select x.place from late x))
+    returning windlass.move_from_timer(t, 'expire') as move
   )
-  select json_agg(m) into v_moved from moved m;
-  if v_moved is not null then
-    v_count := windlass.end_waiting(v_moved, 'failed', 'expired', null, windlass.now());
-  end if;
+  select v_moves || coalesce(array_agg(g.move), '{}') into v_moves from gone g;
   with late as materialized (
-    select e.place
-      from (select e.ctid as place, e.tenant, e.id from windlass.ready e
-             where e.expires_at <= p_until order by e.expires_at for update skip locked) e
+    select q.place
+      from (select q.ctid as place, q.tenant, q.id from windlass.ready q
+             where q.expires_at <= p_until
+             order by q.expires_at for update skip locked) q
      cross join lateral (select 1 from windlass.runs r
-                          where r.tenant = e.tenant and r.id = e.id
+                          where r.tenant = q.tenant and r.id = q.id
                             for no key update skip locked) r
-     limit p_limit - v_count
-  ), moved as (
-    delete from windlass.ready r where r.ctid = any (array (select l.place from late l))
-    returning r.*
+     limit p_limit - cardinality(v_moves)
+  ), gone as (
+    delete from windlass.ready q where q.ctid = any (array (select x.place from late x))
+    returning windlass.move_from_ready(q, 'expire') as move
   )
-  select json_agg(m) into v_moved from moved m;
-  if v_moved is not null then
-    v_count := v_count + windlass.end_waiting(v_moved, 'failed', 'expired', null, windlass.now());
-  end if;
-  return v_count;
+  select v_moves || coalesce(array_agg(g.move), '{}') into v_moves from gone g;
+  perform windlass.make_moves(v_moves, windlass.now());
+  return cardinality(v_moves);
 end
 $$;

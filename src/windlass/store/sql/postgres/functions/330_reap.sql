@@ -1,6 +1,7 @@
 -- Take back the runs of workers that were dead at p_now: those whose alive_until had passed, unless
--- p_spare and an outage excuses them (windlass.is_excused), and leases without a worker. Each goes to its queue with crash_count + 1; at p_max_crashes it ends
--- failed/crashed; under a cancel intent it ends canceled. At most p_limit runs.
+-- p_spare and an outage excuses them (windlass.is_excused), and leases without a worker. Each goes to
+-- its queue with crash_count + 1; at p_max_crashes it ends failed/crashed; under a cancel intent it
+-- ends canceled. At most p_limit runs.
 --
 -- Of several runs that a worker held when it died, one is to blame at most: after the first
 -- crash those are given up only at ten times the limit (domain/blame.py).
@@ -19,7 +20,6 @@ set enable_mergejoin = off
 as $$
 declare
   v_left integer := p_limit;
-  v_among integer := case when p_max_crashes > 1 then p_max_crashes * 10 else p_max_crashes end;
   v_alone boolean;
   v_worker text;
   v_workers text[] := '{}';
@@ -49,8 +49,7 @@ begin
     select count(*) = 1 into v_alone
       from (select 1 from windlass.leases l where l.worker = v_worker limit 2) l;
     select * into v_some
-      from windlass.take_back(v_places, case when v_alone then p_max_crashes else v_among end,
-                              windlass.now());
+      from windlass.take_back(v_places, windlass.crash_limit(p_max_crashes, v_alone));
     v_left := v_left - cardinality(v_places);
     v_reaped := v_reaped + v_some.reaped;
     v_crashed := v_crashed + v_some.crashed;
@@ -78,7 +77,7 @@ begin
                                   for no key update skip locked) r
            where (select true from windlass.workers w where w.id = h.worker limit 1) is null
            limit v_left) l;
-  select * into v_some from windlass.take_back(v_places, v_among, windlass.now());
+  select * into v_some from windlass.take_back(v_places, windlass.crash_limit(p_max_crashes, false));
   v_left := v_left - cardinality(v_places);
   select count(*) into v_spared from windlass.workers w
    where p_spare and w.alive_until <= p_now

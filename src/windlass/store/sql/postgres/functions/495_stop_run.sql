@@ -10,25 +10,19 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
-  v_ready windlass.ready;
-  v_timer windlass.timers;
+  v_move windlass.move;
   v_lease record;
   v_status text;
 begin
   -- A run may move between two looks; it has a position or an outcome at every instant, so a
-  -- few rounds find it. The time is taken once the row is ours: a run's events do not go back.
+  -- few rounds find it.
   for v_round in 1..20 loop
-    delete from windlass.ready r where r.tenant = p_tenant and r.id = p_id returning * into v_ready;
-    if found then
-      perform windlass.end_waiting(json_build_array(row_to_json(v_ready)),
-                                   'canceled', null, p_reason, windlass.now());
-      return 'canceled';
-    end if;
-    delete from windlass.timers t where t.tenant = p_tenant and t.id = p_id returning * into v_timer;
-    if found then
-      perform windlass.end_waiting(json_build_array(row_to_json(v_timer)),
-                                   'canceled', null, p_reason, windlass.now());
-      return 'canceled';
+    v_move := windlass.take_waiting(p_tenant, p_id, 'cancel');
+    if v_move.id is not null then
+      v_move.reason := p_reason;
+      select m.status into v_status
+        from windlass.make_moves(array[v_move], windlass.now()) as m(status);
+      return v_status;
     end if;
     update windlass.leases l
        set intent = 'cancel', reason = coalesce(l.reason, p_reason),

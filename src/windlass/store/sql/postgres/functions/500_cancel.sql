@@ -14,8 +14,7 @@ begin
     raise exception 'there is no run %', p_id
       using errcode = 'WL001', detail = json_build_array(p_id)::text;
   elsif v_status in ('succeeded', 'failed') then
-    raise exception 'run % is %, it cannot be canceled', p_id, v_status
-      using errcode = 'WL002', detail = json_build_array(p_id, v_status, 'cancel')::text;
+    perform windlass.refuse_verb(p_id, v_status, 'cancel');
   end if;
   return query select * from windlass.get_runs(p_tenant, array[p_id]);
 end

@@ -1,10 +1,11 @@
--- Take a failed, canceled or stale run out of its end: its record is that of a live run again, it is
--- no dead letter, and its schedule counts it. Token, attempt and seq are in the record returned; to
--- give it its position is for the caller, in this transaction. All null: there is no such run, or
--- it is not one of these.
+-- Take a run out of its end, for a move by this verb (see windlass.make_moves): its record is that of
+-- a live run again, it is no dead letter, and its schedule counts it. Token, attempt and seq go on,
+-- failures and crash_count start at zero, and it has neither expiry nor deadline any more. Options:
+-- those that it has from now on, where p_max_attempts is given.
+-- All null: there is no such run, or it has not ended. One that the verb may not reopen raises WL002.
 create or replace function windlass.reopen_run(
-  p_tenant text, p_id uuid, p_max_attempts integer default null
-) returns windlass.runs
+  p_tenant text, p_id uuid, p_verb text, p_max_attempts integer default null
+) returns windlass.move
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
@@ -14,20 +15,24 @@ as $$
 declare
   v_run windlass.runs;
 begin
-  -- Setting status to null is the mutex: of two that reopen at once, one finds nothing.
+  -- The row is the mutex: of two that reopen at once, the second finds a run that has not ended.
+  select * into v_run from windlass.runs r
+   where r.tenant = p_tenant and r.id = p_id and r.status is not null for no key update;
+  if not found then
+    return null;
+  elsif windlass.next_status(v_run.status, p_verb) is null
+        or (v_run.status = 'succeeded' and v_run.stale_at is null) then
+    perform windlass.refuse_verb(p_id, v_run.status, p_verb);
+  end if;
   update windlass.runs r
      set status = null, failure = null, result = null, error = null, reason = null,
+         attempt = null, failures = null, crash_count = null, token = null, seq = null,
          started_at = null, finished_at = null, stale_at = null, expires_at = null,
          deadline_at = null,
          options = case when p_max_attempts is null then r.options
                         else (coalesce(r.options::jsonb, '{}')
                               || jsonb_build_object('max_attempts', p_max_attempts))::json end
-   where r.tenant = p_tenant and r.id = p_id and r.status is not null
-     and (r.status in ('failed', 'canceled') or r.stale_at is not null)
-  returning * into v_run;
-  if not found then
-    return null;
-  end if;
+   where r.tenant = p_tenant and r.id = p_id;
   if v_run.schedule is not null then
     -- It lives again, and its schedule's overlap is judged by that. The lock waits for whoever
     -- is just judging, and keeps the schedule from being deleted meanwhile.
@@ -38,6 +43,11 @@ begin
     on conflict do nothing;
   end if;
   delete from windlass.failures f where f.tenant = p_tenant and f.id = p_id;
-  return v_run;
+  return row(p_tenant, p_id, v_run.job, v_run.queue, -v_run.priority,
+             v_run.attempt, 0, 0, v_run.token, v_run.seq,
+             null, null,
+             v_run.status, null, null, null,
+             p_verb, null, false, false, null,
+             null, null, null, null, null)::windlass.move;
 end
 $$;

@@ -17,10 +17,8 @@ declare
   v_now timestamptz;
   v_due timestamptz;
   v_last timestamptz;
-  v_place windlass.timers;  -- what it carries, wherever it was
-  v_run windlass.runs;
+  v_move windlass.move;
   v_status text;
-  v_stale_at timestamptz;
 begin
   if (p_at is null) = (p_delay is null) then
     raise exception 'say either p_at or p_delay'
@@ -38,57 +36,32 @@ begin
   end if;
   -- It may move between two looks, see windlass.stop_run.
   for v_round in 1..20 loop
-    delete from windlass.ready r where r.tenant = p_tenant and r.id = p_id
-    returning r.tenant, r.id, r.job, r.queue, r.rank, null, null, r.attempt, r.failures,
-              r.crash_count, r.token, r.seq, r.expires_at, r.deadline_at into v_place;
-    exit when found;
-    delete from windlass.timers t where t.tenant = p_tenant and t.id = p_id returning * into v_place;
-    exit when found;
-    v_run := windlass.reopen_run(p_tenant, p_id);
-    if v_run.id is not null then
-      v_place := row(p_tenant, p_id, v_run.job, v_run.queue, -v_run.priority, null, null,
-                     v_run.attempt, 0, 0, v_run.token, v_run.seq, null, null);
-      exit;
-    end if;
-    select v.status, v.stale_at into v_status, v_stale_at from windlass.run_view v
-      where v.tenant = p_tenant and v.id = p_id;
-    if not found then
-      raise exception 'there is no run %', p_id
-        using errcode = 'WL001', detail = json_build_array(p_id)::text;
-    elsif v_status = 'running' or (v_status = 'succeeded' and v_stale_at is null) then
-      raise exception 'run % is %, it cannot be rescheduled', p_id, v_status
-        using errcode = 'WL002', detail = json_build_array(p_id, v_status, 'reschedule')::text;
+    v_move := windlass.take_waiting(p_tenant, p_id, 'reschedule');
+    exit when v_move.id is not null;
+    v_move := windlass.reopen_run(p_tenant, p_id, 'reschedule');
+    exit when v_move.id is not null;
+    select v.status into v_status from windlass.run_view v
+     where v.tenant = p_tenant and v.id = p_id;
+    if not found or windlass.next_status(v_status, 'reschedule') is null then
+      perform windlass.refuse_run(p_tenant, p_id, 'reschedule');
     end if;
   end loop;
-  if v_place.id is null then
+  if v_move.id is null then
     raise exception 'run % keeps moving, try again', p_id using errcode = '40001';
   end if;
   v_now := windlass.now();  -- once the row is ours: a run's events do not go back
   v_due := greatest(v_now, coalesce(p_at, v_now + make_interval(secs => p_delay)));
-  v_last := least(v_place.expires_at, v_place.deadline_at);
+  v_last := least(v_move.expires_at, v_move.deadline_at);
   if v_last <= v_due then
     raise exception 'run % would end at %, it cannot wait until %', p_id, v_last, v_due
       using errcode = 'WL004', detail = json_build_array(
         p_id, windlass.iso(v_last), windlass.iso(v_due))::text;
   end if;
-  if v_due > v_now then
-    insert into windlass.timers (tenant, id, job, queue, rank, due_at, why, attempt, failures,
-                                 crash_count, token, seq, expires_at, deadline_at)
-    values (p_tenant, p_id, v_place.job, v_place.queue, v_place.rank, v_due, 'delay',
-            v_place.attempt, v_place.failures, v_place.crash_count, v_place.token,
-            v_place.seq + 1, v_place.expires_at, v_place.deadline_at);
-  else
-    insert into windlass.ready (tenant, id, job, queue, rank, ready_at, attempt, failures,
-                                crash_count, token, seq, expires_at, deadline_at)
-    values (p_tenant, p_id, v_place.job, v_place.queue, v_place.rank, v_now,
-            v_place.attempt, v_place.failures, v_place.crash_count, v_place.token,
-            v_place.seq + 1, v_place.expires_at, v_place.deadline_at);
-  end if;
+  v_move.at := v_due;
+  v_move.data := json_build_object('at', windlass.iso(v_due));
+  perform windlass.make_moves(array[v_move], v_now);
   -- The one change to the record of a live run: no index has it, so it is a HOT update.
   update windlass.runs r set scheduled_for = v_due where r.tenant = p_tenant and r.id = p_id;
-  insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
-  values (p_tenant, p_id, v_place.seq + 1, 'run.rescheduled', v_now, v_place.attempt,
-          json_build_object('at', windlass.iso(v_due)));
   return query select * from windlass.get_runs(p_tenant, array[p_id]);
 end
 $$;

@@ -131,6 +131,19 @@ create table windlass.leases (
 create index leases_by_worker on windlass.leases (worker);
 create index leases_by_deadline on windlass.leases (deadline_at) where deadline_at is not null;
 
+-- A run on its way from one position to the next, or to its end: see windlass.make_moves.
+create type windlass.move as (
+  -- what every position carries, and hands on
+  tenant text, id uuid, job text, queue text, rank integer,
+  attempt integer, failures integer, crash_count integer, token bigint, seq integer,
+  expires_at timestamptz, deadline_at timestamptz,
+  -- where it comes from: its status; the lease that it leaves, if it was running
+  status text, worker text, started_at timestamptz, intent text,
+  -- what happens to it, and what is known of that
+  verb text, at timestamptz, counts boolean, timed_out boolean, version text,
+  failure text, reason text, result json, error json, data json
+);
+
 create table windlass.workers (
   id          text primary key,
   host        text not null,

@@ -1,18 +1,11 @@
 -- Finish: the ends of attempts and of runs. The leases were read in this transaction and their
 -- tokens compared; with one writer at a time the comparison still holds here.
 
--- name: succeed_run
-update runs
-   set status = 'succeeded', result = :result, attempt = :attempt, failures = :failures,
-       crash_count = :crash_count, token = :token, seq = :seq, started_at = :started_at,
-       finished_at = :finished_at
- where tenant = :tenant and id = :id
-
 -- name: end_run
 update runs
    set status = :status, failure = :failure, error = :error, reason = :reason,
-       attempt = :attempt, failures = :failures, crash_count = :crash_count, token = :token,
-       seq = :seq, started_at = :started_at, finished_at = :finished_at
+       result = :result, attempt = :attempt, failures = :failures, crash_count = :crash_count,
+       token = :token, seq = :seq, started_at = :started_at, finished_at = :finished_at
  where tenant = :tenant and id = :id
 
 -- name: insert_attempt
@@ -24,11 +17,6 @@ values (:tenant, :run, :attempt, :token, :worker, :outcome, :started_at, :finish
 -- name: insert_failure
 insert into failures (tenant, id, job, queue, status, failure, error_type, fingerprint, at)
 values (:tenant, :id, :job, :queue, :status, :failure, :error_type, :fingerprint, :at)
-
--- name: last_start
--- When a run that waits was last started.
-select started_at from attempts where tenant = :tenant and run = :id
- order by attempt desc limit 1
 
 -- name: succeed_runs
 -- What succeeded, by the leases themselves: one statement for all, rows copied within SQLite.

@@ -1,15 +1,15 @@
 -- Positions: where a live run is. Every move deletes the old row and inserts the new one;
 -- the row carries attempt, failures, crash_count, token, seq and deadline, and hands them on. The
--- expiry is over with the first claim: a lease has none.
+-- expiry is over with the first claim: a lease has none, and null is read in its place.
 
 -- name: get_lease
-select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at, null,
        worker, started_at, intent, reason
   from leases where tenant = :tenant and id = :id
 
 -- name: get_leases
 -- All leases of a stretch of ids: one scan instead of one lookup each.
-select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at, null,
        worker, started_at, intent, reason
   from leases where tenant = :tenant and id between :first and :last
  limit :limit

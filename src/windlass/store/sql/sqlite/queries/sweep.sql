@@ -32,7 +32,7 @@ select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
 -- name: overrun_leases
 -- Those whose worker has had a whole lease of its own to end them.
 select l.tenant, l.id, l.job, l.queue, l.rank, l.attempt, l.failures, l.crash_count, l.token,
-       l.seq, l.deadline_at, l.worker, l.started_at, l.intent, l.reason
+       l.seq, l.deadline_at, null, l.worker, l.started_at, l.intent, l.reason
   from leases l
  where l.deadline_at <= :now
    and l.deadline_at + (select alive_until - renewed_at from workers where id = l.worker) <= :now

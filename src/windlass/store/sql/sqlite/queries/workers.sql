@@ -22,6 +22,6 @@ select id, host, pid, version, queues, jobs, seats, started_at, renewed_at, aliv
 select tenant, id, token, claim_no, intent, reason from leases where worker = :worker
 
 -- name: worker_leases
-select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
+select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at, null,
        worker, started_at, intent, reason
   from leases where worker = :worker limit :limit

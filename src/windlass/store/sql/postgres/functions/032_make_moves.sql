@@ -1,0 +1,90 @@
+-- Move runs: write where each of them goes, and all that is recorded of it. The twin of SQLite's
+-- Moves. Only what is hot is written elsewhere: enqueue, claim, succeed and dispatch.
+--
+-- The caller has taken the old positions away in this transaction, by `delete … returning`, which is
+-- what makes the runs its own, and took p_now after that: a run's events do not go back in time.
+-- The rules decide (030_rules.sql): an operator's intent may turn the verb into another; the verb says
+-- which status follows, which event is written, and how the attempt ended that was under a lease.
+-- Returns the status of each run.
+--
+-- A wait that is over already (`at` has come, or is null) leads to the queue at once.
+create or replace function windlass.make_moves(p_moves windlass.move[], p_now timestamptz)
+returns setof text
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+  if coalesce(cardinality(p_moves), 0) = 0 then
+    return;
+  end if;
+  return query
+  with move as materialized (
+    select m.tenant, m.id, m.job, m.queue, m.rank, m.attempt, m.token, m.expires_at, m.deadline_at,
+           m.worker, m.started_at, m.verb, m.deed, m.at, m.timed_out, m.version, m.result, m.error,
+           m.failures + coalesce(m.counts, false)::integer as failures,
+           m.crash_count + (windlass.attempt_of(m.verb) is not distinct from 'crashed')::integer
+             as crash_count,
+           m.seq + 1 as seq,
+           case when m.next = 'scheduled' and (m.at is null or m.at <= p_now)
+                then windlass.next_status('scheduled', 'due') else m.next end as next,
+           case when m.next = 'failed'
+                then coalesce(m.failure, windlass.failure_of(m.deed)) end as failure,
+           case when m.next = 'canceled' then m.reason end as reason,
+           case when m.next not in ('failed', 'canceled') then m.data end as data
+      from (select m.*, windlass.under_intent(m.verb, m.intent) as deed,
+                   coalesce(windlass.next_status(m.status,
+                                                 windlass.under_intent(m.verb, m.intent)),
+                            windlass.refuse_verb(m.id, m.status, m.verb)) as next
+              from unnest(p_moves) m
+            offset 0) m
+  ), queued as (
+    insert into windlass.ready (tenant, id, job, queue, rank, ready_at, attempt, failures,
+                                crash_count, token, seq, expires_at, deadline_at)
+    select m.tenant, m.id, m.job, m.queue, m.rank, p_now, m.attempt, m.failures,
+           m.crash_count, m.token, m.seq, m.expires_at, m.deadline_at
+      from move m where m.next = 'queued'
+  ), scheduled as (
+    insert into windlass.timers (tenant, id, job, queue, rank, due_at, why, attempt, failures,
+                                 crash_count, token, seq, expires_at, deadline_at)
+    select m.tenant, m.id, m.job, m.queue, m.rank, m.at, windlass.wait_of(m.deed), m.attempt,
+           m.failures, m.crash_count, m.token, m.seq, m.expires_at, m.deadline_at
+      from move m where m.next = 'scheduled'
+  ), ended as (
+    update windlass.runs r
+       set status = m.next, failure = m.failure, reason = m.reason,
+           result = case when m.next = 'succeeded' then m.result end,
+           error = case when m.next = 'failed' then m.error end,
+           attempt = m.attempt, failures = m.failures, crash_count = m.crash_count,
+           token = m.token, seq = m.seq, started_at = m.started_at, finished_at = p_now
+      from move m
+     where r.tenant = any (array[m.tenant]) and r.id = m.id
+       and m.next in ('succeeded', 'failed', 'canceled')
+  ), buried as (
+    insert into windlass.failures (tenant, id, job, queue, status, failure,
+                                   error_type, fingerprint, at)
+    select m.tenant, m.id, m.job, m.queue, m.next, m.failure,
+           m.error ->> 'type', m.error ->> 'fingerprint', p_now
+      from move m where m.next in ('failed', 'canceled')
+  ), attempted as (
+    insert into windlass.attempts (tenant, run, attempt, token, worker, outcome,
+                                   started_at, finished_at, error, version)
+    select m.tenant, m.id, m.attempt, m.token, m.worker,
+           case when m.timed_out then 'timeout' else windlass.attempt_of(m.verb) end,
+           m.started_at, p_now, m.error, m.version
+      from move m where m.worker is not null
+  ), logged as (
+    insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+    select m.tenant, m.id, m.seq, windlass.event_of(m.deed), p_now, m.attempt,
+           case when m.failure is not null then json_build_object('failure', m.failure)
+                when m.reason is not null then json_build_object('reason', m.reason)
+                else m.data end
+      from move m
+  )
+  select m.next from move m;
+end
+$$;
