@@ -25,7 +25,7 @@ async def lateness(bench: Bench, schedules: int, due: int) -> list[float]:
     new = [_new(bench, n, now, slot if n < due else slot + timedelta(hours=1 + n % 24))
            for n in range(schedules)]  # fmt: skip
     for first in range(0, len(new), _AT_ONCE):
-        await store.arun(store.schedules.put(new[first : first + _AT_ONCE]))
+        await store.arun(store.operations.put_schedules(new[first : first + _AT_ONCE]))
     if await _now(bench) > slot:
         raise SystemExit("the schedules were not stored in time for their slot: raise _AHEAD")
     scheduler = _scheduler(bench, store)
@@ -45,7 +45,7 @@ async def idle(bench: Bench, schedules: int, seconds: float) -> tuple[float, flo
     store = bench.app.store
     new = [_new(bench, n, now, now + timedelta(hours=1 + n % 24)) for n in range(schedules)]
     for first in range(0, len(new), _AT_ONCE):
-        await store.arun(store.schedules.put(new[first : first + _AT_ONCE]))
+        await store.arun(store.operations.put_schedules(new[first : first + _AT_ONCE]))
     counted = Counted(store)
     scheduler = _scheduler(bench, counted)
     scheduler.start()
@@ -62,7 +62,7 @@ def _scheduler(bench: Bench, store: Any) -> Scheduler:
 
 
 async def _now(bench: Bench) -> datetime:
-    return (await bench.app.store.arun(bench.app.store.schedules.due(0))).now
+    return (await bench.app.store.arun(bench.app.store.operations.due_schedules(0))).now
 
 
 def _new(bench: Bench, number: int, now: datetime, slot: datetime) -> NewSchedule:

@@ -10,7 +10,7 @@ from windlass.domain.run import Claimed, Held
 from windlass.errors import BadOption, LeaseLost
 from windlass.logs import RunLog
 from windlass.resources import OpenResources
-from windlass.store.interface import Call
+from windlass.store.operations import Call, Operations
 
 T = TypeVar("T")
 
@@ -30,28 +30,11 @@ class Standing(Protocol):
     def stopping(self) -> bool: ...
 
 
-class ArtifactCalls(Protocol):
-    """What a handler may do with artifacts."""
-
-    def get(self, tenant: str, artifact: str) -> Call[Artifact | None]: ...
-
-    def delete_under(self, held: Held, artifact: str) -> Call[bool | None]: ...
-
-
-class Calls(Protocol):
-    """What a handler may do under its lease."""
-
-    @property
-    def artifacts(self) -> ArtifactCalls: ...
-
-    def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]: ...
-
-
 class Desk(Protocol):
     """Where a context has its calls done: a store, or, in a child process, its worker."""
 
     @property
-    def operations(self) -> Calls: ...
+    def operations(self) -> Operations: ...
 
     def run(self, call: Call[T]) -> T: ...
 
@@ -63,7 +46,7 @@ class _BaseArtifacts:
 
     def __init__(self, store: Desk, held: Held) -> None:
         self._store = store
-        self._calls = store.operations.artifacts
+        self._calls = store.operations
         self._held = held
 
     def _known(self, deleted: bool | None) -> bool:
@@ -79,14 +62,15 @@ class Artifacts(_BaseArtifacts):
 
     async def get(self, id: str) -> Artifact | None:
         """What is known of an artifact, or None."""
-        return await self._store.arun(self._calls.get(self._held.tenant, id))
+        return await self._store.arun(self._calls.get_artifact(self._held.tenant, id))
 
     async def delete(self, id: str) -> bool:
         """Forget an artifact; false where there is none.
 
         Raises LeaseLost where another worker has the run by now.
         """
-        return self._known(await self._store.arun(self._calls.delete_under(self._held, id)))
+        call = self._calls.delete_artifact_under(self._held, id)
+        return self._known(await self._store.arun(call))
 
 
 class SyncArtifacts(_BaseArtifacts):
@@ -96,14 +80,14 @@ class SyncArtifacts(_BaseArtifacts):
 
     def get(self, id: str) -> Artifact | None:
         """What is known of an artifact, or None."""
-        return self._store.run(self._calls.get(self._held.tenant, id))
+        return self._store.run(self._calls.get_artifact(self._held.tenant, id))
 
     def delete(self, id: str) -> bool:
         """Forget an artifact; false where there is none.
 
         Raises LeaseLost where another worker has the run by now.
         """
-        return self._known(self._store.run(self._calls.delete_under(self._held, id)))
+        return self._known(self._store.run(self._calls.delete_artifact_under(self._held, id)))
 
 
 class _BaseContext:

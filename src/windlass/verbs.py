@@ -49,5 +49,5 @@ class AppVerbs(RunVerbs):
 
         At most `runs` runs of each are named, those that started first; all are counted.
         """
-        found: Sequence[WorkerState] = yield self._scope.store.inspection.workers(runs)
+        found: Sequence[WorkerState] = yield self._scope.store.operations.inspect_workers(runs)
         return found

@@ -399,14 +399,14 @@ async def test_artifacts(app: Windlass) -> None:
 
     async with working(app):
         for job, last in ((on_the_loop, None), (in_a_thread, False)):
-            await app.store.arun(app.store.operations.artifacts.put(made))
+            await app.store.arun(app.store.operations.put_artifact(made))
             run = await job.aenqueue()
             assert await app.aresult(run.id, timeout=PATIENCE) == ["a.txt", True, last]
 
 
 async def test_who_lost_the_lease_deletes_no_artifact(app: Windlass, url: str) -> None:
     made = make(app)
-    await app.store.arun(app.store.operations.artifacts.put(made))
+    await app.store.arun(app.store.operations.put_artifact(made))
     started, lost, told = asyncio.Event(), threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     errors: list[LeaseLost] = []
@@ -449,4 +449,4 @@ async def test_who_lost_the_lease_deletes_no_artifact(app: Windlass, url: str) -
             for event in (started, lost, told):
                 event.clear()
     assert [error.token for error in errors] == [1, 1]
-    assert await app.store.arun(app.store.operations.artifacts.get("default", made.id)) is not None
+    assert await app.store.arun(app.store.operations.get_artifact("default", made.id)) is not None

@@ -455,7 +455,7 @@ async def test_new_zone_data_move_the_slot_to_come(planner: Planner, app: Windla
         tenant=row.tenant, id=row.id, version=row.version, expected_slot=row.next_slot,
         next_slot=START + timedelta(hours=13),
     )  # fmt: skip
-    await app.store.arun(app.store.schedules.fire([old]))
+    await app.store.arun(app.store.operations.fire_schedules([old]))
     await planner.settle()
     assert (await app.schedules.aget("k")).next_slot == START + timedelta(hours=12)
 
@@ -486,7 +486,7 @@ async def test_unreadable_schedule_does_not_hold_up_the_others(
         rule=msgspec.Raw(b'{"rule":{"kind":"cron","cron":"0 3 * * *","timezone":"Old/Zone"}}'),
         next_slot=row.next_slot,
     )  # fmt: skip
-    await app.store.arun(app.store.schedules.put([bad]))
+    await app.store.arun(app.store.operations.put_schedules([bad]))
     for _ in range(3):
         await planner.later(minutes=1)
     assert len(await planner.fired("good")) == 3
@@ -500,8 +500,8 @@ async def test_scheduler_that_starts_finishes_an_interrupted_delete(
     made = await app.schedules.aput("report", key="k", interval="1m")
     for _ in range(5):
         await planner.later(minutes=1)
-    calls = app.store.schedules
-    await app.store.arun(calls.delete(made.row.ref, limit=1))
+    calls = app.store.operations
+    await app.store.arun(calls.delete_schedule(made.row.ref, limit=1))
     assert await app.store.arun(calls.forget_slots(1)) is True  # and more is left after this one
     await settle(scheduler_of(app))
     assert await app.store.arun(calls.forget_slots(1)) is False
@@ -520,7 +520,7 @@ async def test_schedule_whose_run_the_store_refuses_does_not_hold_up_the_others(
 ) -> None:
     keys = ["one", "bad", "two"]
     made = {key: await app.schedules.aput("report", key=key, interval="1m") for key in keys}
-    calls, real = app.store.schedules, app.store.schedules.fire
+    calls, real = app.store.operations, app.store.operations.fire_schedules
     batches: list[int] = []
 
     def fire(decisions: Sequence[Decision]) -> Call[FireReply]:
@@ -529,7 +529,7 @@ async def test_schedule_whose_run_the_store_refuses_does_not_hold_up_the_others(
             raise StoreRefused("too large for an index")
         return real(decisions)
 
-    monkeypatch.setattr(calls, "fire", fire)
+    monkeypatch.setattr(calls, "fire_schedules", fire)
     await planner.later(minutes=1)
     assert batches == [3, 1, 1, 1]
     await planner.later(seconds=30)
@@ -554,7 +554,7 @@ async def test_schedule_that_is_passed_over_is_that_of_its_tenant_alone(
         rule=msgspec.Raw(b'{"rule":{"kind":"cron","cron":"0 3 * * *","timezone":"Old/Zone"}}'),
         next_slot=made.next_slot,
     )  # fmt: skip
-    await app.store.arun(app.store.schedules.put([bad]))
+    await app.store.arun(app.store.operations.put_schedules([bad]))
     for n in (1, 2):
         await planner.later(seconds=30)
         await planner.later(seconds=30)
@@ -573,7 +573,7 @@ async def test_what_is_due_comes_before_what_is_forgotten(
     def forget_slots(limit: int = 0) -> Call[bool]:
         raise StoreError("not now")
 
-    monkeypatch.setattr(app.store.schedules, "forget_slots", forget_slots)
+    monkeypatch.setattr(app.store.operations, "forget_slots", forget_slots)
     for n in (1, 2):
         await planner.later(minutes=1)
         assert len(await planner.fired("k")) == n
@@ -593,7 +593,7 @@ async def test_slot_that_waits_and_cannot_be_fired_ends_nothing(
     def release_waiting(limit: int) -> Call[ReleaseReply]:
         raise StoreRefused("no such queue")
 
-    monkeypatch.setattr(app.store.schedules, "release_waiting", release_waiting)
+    monkeypatch.setattr(app.store.operations, "release_waiting", release_waiting)
     for n in (1, 2, 3):
         await planner.later(minutes=1)
         assert len(await planner.fired("k")) == n

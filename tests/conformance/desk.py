@@ -22,7 +22,7 @@ from windlass.domain.timetable import (
     SlotRow,
     Stored,
 )
-from windlass.store.scheduling import ScheduleOperations
+from windlass.store.operations.schedules import ScheduleOperations
 
 MINUTE = timedelta(minutes=1)
 
@@ -42,7 +42,7 @@ class Desk:
     @property
     def ops(self) -> ScheduleOperations:
         """Where calls are made."""
-        return self.drive.store.schedules
+        return self.drive.store.operations
 
     def new(self, **fields: Any) -> NewSchedule:
         """A schedule that is not yet stored."""
@@ -54,7 +54,7 @@ class Desk:
 
     def store(self, *schedules: NewSchedule) -> Sequence[Stored]:
         """Store these, in one call."""
-        return self.call(self.ops.put(schedules))
+        return self.call(self.ops.put_schedules(schedules))
 
     def put(self, **fields: Any) -> ScheduleRow:
         """Store one new schedule."""
@@ -63,17 +63,17 @@ class Desk:
 
     def get(self, row: ScheduleRow) -> ScheduleRow:
         """A schedule that must be there, as it is now."""
-        found = self.call(self.ops.get(row.ref))
+        found = self.call(self.ops.get_schedule(row.ref))
         assert found is not None
         return found
 
     def list(self, **fields: Any) -> Sequence[str]:
         """The ids on one page of a listing."""
-        return [row.id for row in self.call(self.ops.list(ScheduleFilter(**fields)))]
+        return [row.id for row in self.call(self.ops.list_schedules(ScheduleFilter(**fields)))]
 
     def due(self, limit: int = 100) -> DueReply:
         """What is due."""
-        return self.call(self.ops.due(limit))
+        return self.call(self.ops.due_schedules(limit))
 
     def run(self, row: ScheduleRow, **fields: Any) -> NewRun:
         """The run of a slot, not yet made."""
@@ -95,7 +95,7 @@ class Desk:
 
     def apply(self, *decisions: Decision) -> Sequence[Fired]:
         """Apply decisions, in one call."""
-        return self.call(self.ops.fire(decisions)).results
+        return self.call(self.ops.fire_schedules(decisions)).results
 
     def fire(self, row: ScheduleRow, number: int = 1, **fields: Any) -> Fired:
         """Fire the next so many slots of a schedule, as it is now."""
@@ -116,7 +116,7 @@ class Desk:
         self, row: ScheduleRow, before: datetime | None = None, limit: int = 200
     ) -> Sequence[SlotRow]:
         """What became of a schedule's slots, newest first."""
-        return self.call(self.ops.slots(row.ref, before, limit))
+        return self.call(self.ops.list_slots(row.ref, before, limit))
 
     def outcomes(self, row: ScheduleRow) -> Sequence[str]:
         """What became of a schedule's slots, oldest first."""

@@ -32,7 +32,8 @@ from windlass.domain.run import (
 )
 from windlass.domain.states import Failure, Status
 from windlass.sources import ManualClock, Sources
-from windlass.store.interface import Call, Operations, Store
+from windlass.store.interface import Store
+from windlass.store.operations import Call, Operations
 
 T = TypeVar("T")
 

@@ -24,41 +24,41 @@ def make(drive: Driver, **fields: Any) -> Artifact:
 @pytest.mark.both_faces
 def test_what_is_put_is_found(drive: Driver) -> None:
     artifact = make(drive, run=drive.add().id, name="Größe \N{SNOWMAN}.pdf")
-    stored = drive.call(drive.ops.artifacts.put(artifact))
+    stored = drive.call(drive.ops.put_artifact(artifact))
 
     assert stored.created_at == drive.now
-    assert drive.call(drive.ops.artifacts.get("default", artifact.id)) == stored
+    assert drive.call(drive.ops.get_artifact("default", artifact.id)) == stored
     fields = {name: getattr(stored, name) for name in Artifact.__struct_fields__}
     assert Artifact(**(fields | {"created_at": None})) == artifact
 
 
 def test_an_id_that_is_known_stays_as_it_is(drive: Driver) -> None:
-    first = drive.call(drive.ops.artifacts.put(make(drive)))
+    first = drive.call(drive.ops.put_artifact(make(drive)))
     drive.advance(5)
-    again = drive.call(drive.ops.artifacts.put(make(drive, id=first.id, name="other")))
+    again = drive.call(drive.ops.put_artifact(make(drive, id=first.id, name="other")))
 
     assert again == first
 
 
 @pytest.mark.both_faces
 def test_what_is_deleted_is_gone(drive: Driver) -> None:
-    artifact = drive.call(drive.ops.artifacts.put(make(drive)))
+    artifact = drive.call(drive.ops.put_artifact(make(drive)))
 
-    assert drive.call(drive.ops.artifacts.delete("default", artifact.id)) is True
-    assert drive.call(drive.ops.artifacts.delete("default", artifact.id)) is False
-    assert drive.call(drive.ops.artifacts.get("default", artifact.id)) is None
+    assert drive.call(drive.ops.delete_artifact("default", artifact.id)) is True
+    assert drive.call(drive.ops.delete_artifact("default", artifact.id)) is False
+    assert drive.call(drive.ops.get_artifact("default", artifact.id)) is None
 
 
 @pytest.mark.both_faces
 def test_a_run_deletes_under_its_lease(drive: Driver) -> None:
-    artifact = drive.call(drive.ops.artifacts.put(make(drive)))
-    other = drive.call(drive.ops.artifacts.put(make(drive, tenant="acme")))
+    artifact = drive.call(drive.ops.put_artifact(make(drive)))
+    other = drive.call(drive.ops.put_artifact(make(drive, tenant="acme")))
     held = held_of(drive.start())
 
-    assert drive.call(drive.ops.artifacts.delete_under(held, artifact.id)) is True
-    assert drive.call(drive.ops.artifacts.delete_under(held, artifact.id)) is False
-    assert drive.call(drive.ops.artifacts.delete_under(held, other.id)) is False
-    assert drive.call(drive.ops.artifacts.get("acme", other.id)) == other
+    assert drive.call(drive.ops.delete_artifact_under(held, artifact.id)) is True
+    assert drive.call(drive.ops.delete_artifact_under(held, artifact.id)) is False
+    assert drive.call(drive.ops.delete_artifact_under(held, other.id)) is False
+    assert drive.call(drive.ops.get_artifact("acme", other.id)) == other
 
 
 @pytest.mark.parametrize(
@@ -76,30 +76,30 @@ def test_a_run_without_its_lease_deletes_nothing(
 ) -> None:
     held = held_of(drive.start())
     other = named(held)
-    artifact = drive.call(drive.ops.artifacts.put(make(drive, tenant=other.tenant)))
+    artifact = drive.call(drive.ops.put_artifact(make(drive, tenant=other.tenant)))
 
-    assert drive.call(drive.ops.artifacts.delete_under(other, artifact.id)) is None
-    assert drive.call(drive.ops.artifacts.get(other.tenant, artifact.id)) == artifact
+    assert drive.call(drive.ops.delete_artifact_under(other, artifact.id)) is None
+    assert drive.call(drive.ops.get_artifact(other.tenant, artifact.id)) == artifact
 
 
 def test_a_run_that_has_ended_deletes_nothing(drive: Driver) -> None:
     run = drive.start()
-    artifact = drive.call(drive.ops.artifacts.put(make(drive)))
+    artifact = drive.call(drive.ops.put_artifact(make(drive)))
     drive.finish(run, Outcome.SUCCEEDED)
 
-    assert drive.call(drive.ops.artifacts.delete_under(held_of(run), artifact.id)) is None
-    assert drive.call(drive.ops.artifacts.get("default", artifact.id)) == artifact
+    assert drive.call(drive.ops.delete_artifact_under(held_of(run), artifact.id)) is None
+    assert drive.call(drive.ops.get_artifact("default", artifact.id)) == artifact
 
 
 @pytest.mark.parametrize("named", [ABSENT, "nobody", "", "'", "x" * 10_000])
 def test_what_there_is_not(drive: Driver, named: str) -> None:
-    assert drive.call(drive.ops.artifacts.get("default", named)) is None
-    assert drive.call(drive.ops.artifacts.delete("default", named)) is False
+    assert drive.call(drive.ops.get_artifact("default", named)) is None
+    assert drive.call(drive.ops.delete_artifact("default", named)) is False
 
 
 def test_tenants_do_not_see_each_other(drive: Driver) -> None:
-    artifact = drive.call(drive.ops.artifacts.put(make(drive, tenant="acme")))
+    artifact = drive.call(drive.ops.put_artifact(make(drive, tenant="acme")))
 
-    assert drive.call(drive.ops.artifacts.get("default", artifact.id)) is None
-    assert drive.call(drive.ops.artifacts.delete("default", artifact.id)) is False
-    assert drive.call(drive.ops.artifacts.get("acme", artifact.id)) == artifact
+    assert drive.call(drive.ops.get_artifact("default", artifact.id)) is None
+    assert drive.call(drive.ops.delete_artifact("default", artifact.id)) is False
+    assert drive.call(drive.ops.get_artifact("acme", artifact.id)) == artifact

@@ -15,7 +15,8 @@ import pytest
 from windlass.domain.job import Executor
 from windlass.domain.run import CycleReply
 from windlass.engine.lanes import Lane, Reach
-from windlass.store.postgres.operations import PostgresOperations, Statement
+from windlass.store.operations import Operations
+from windlass.store.postgres.operations import bind
 
 GONE = 20_000  # of each of two queues; 500 blocks to step over
 LEFT = 500
@@ -47,7 +48,7 @@ class Claimer:
         self._conn: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
         self._look = psycopg.connect(url, autocommit=True)
         self._conn.execute("select windlass.register('w1', 3600)")
-        self._ops = PostgresOperations()
+        self._ops = Operations()
         self._lane = Lane(Executor.ASYNC, 1000, ("greet",), queues)
         self._lane.hear()
 
@@ -56,9 +57,11 @@ class Claimer:
         before = self._blocks()
         look = self._lane.look(BATCH, now)
         call = self._ops.cycle("w1", 1, [], look.want)
-        assert isinstance(call, Statement)
-        rows = self._conn.execute(call.sql, call.parameters, prepare=call.keeps_its_plan).fetchall()
-        reply: CycleReply = call.answer(rows)
+        asked = bind(call)
+        rows = self._conn.execute(
+            asked.sql, asked.parameters, prepare=asked.keeps_its_plan
+        ).fetchall()
+        reply: CycleReply = asked.answer(rows)
         self._lane.answered(look, reply, now)
         self._lane.settle(look)
         return look.reach, reply, self._blocks() - before

@@ -208,7 +208,7 @@ def test_some_may_be_missed_and_the_latest_fire(desk: Desk) -> None:
 
 
 def _pause(desk: Desk, row: ScheduleRow) -> object:
-    return desk.call(desk.ops.set_enabled(row.ref, False))
+    return desk.call(desk.ops.enable_schedule(row.ref, False))
 
 
 def _change(desk: Desk, row: ScheduleRow) -> object:
@@ -216,7 +216,7 @@ def _change(desk: Desk, row: ScheduleRow) -> object:
 
 
 def _delete(desk: Desk, row: ScheduleRow) -> object:
-    return desk.call(desk.ops.delete(row.ref))
+    return desk.call(desk.ops.delete_schedule(row.ref))
 
 
 @pytest.mark.parametrize("meanwhile", [Desk.fire, _pause, _change, _delete])
@@ -242,7 +242,7 @@ def test_a_paused_and_resumed_schedule_is_judged_by_its_slot(desk: Desk) -> None
     row = desk.put()
     decision = desk.decide(row)
     _pause(desk, row)
-    desk.call(desk.ops.set_enabled(row.ref, True, minute(5)))
+    desk.call(desk.ops.enable_schedule(row.ref, True, minute(5)))
 
     assert desk.apply(decision) == (LOST,)
 

@@ -13,7 +13,7 @@ from windlass.domain.run import JobRow, Options
 
 
 def workers(drive: Driver, most: int = 10) -> list[WorkerState]:
-    return list(drive.call(drive.store.inspection.workers(most)))
+    return list(drive.call(drive.store.operations.inspect_workers(most)))
 
 
 def names(worker: WorkerState) -> list[str]:
@@ -21,11 +21,11 @@ def names(worker: WorkerState) -> list[str]:
 
 
 def demand(drive: Driver, most: int = 100) -> list[Demand]:
-    return list(drive.call(drive.store.inspection.demand(most)))
+    return list(drive.call(drive.store.operations.inspect_demand(most)))
 
 
 def overdue(drive: Driver, late: float = 60.0, most: int = 10) -> list[Overdue]:
-    return list(drive.call(drive.store.inspection.overdue(late, most)))
+    return list(drive.call(drive.store.operations.inspect_overdue(late, most)))
 
 
 # -- workers -----------------------------------------------------------------------------------

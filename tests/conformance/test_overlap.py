@@ -65,7 +65,7 @@ def _reopened_for_later(desk: Desk, run: RunRef) -> object:
 
 def _forget(desk: Desk) -> None:
     """Let somebody look, so that what has ended is no longer among what may be live."""
-    (row,) = desk.call(desk.ops.list(ScheduleFilter()))
+    (row,) = desk.call(desk.ops.list_schedules(ScheduleFilter()))
     desk.fire(row, 0, expected_slot=row.next_slot, next_slot=row.next_slot)
     assert desk.drive.rows("schedule_live") == []
 
@@ -161,7 +161,7 @@ def test_a_run_of_a_deleted_schedule_can_be_retried(desk: Desk) -> None:
     row = desk.put(overlap=Overlap.SKIP)
     run = desk.start(row)
     _failed(desk, run)
-    desk.call(desk.ops.delete(row.ref))
+    desk.call(desk.ops.delete_schedule(row.ref))
 
     assert desk.drive.retry(run).status is Status.QUEUED
     assert_sound(desk)
@@ -171,7 +171,7 @@ def test_a_run_of_a_deleted_schedule_can_be_rescheduled(desk: Desk) -> None:
     row = desk.put(overlap=Overlap.SKIP)
     run = desk.start(row)
     _failed(desk, run)
-    desk.call(desk.ops.delete(row.ref))
+    desk.call(desk.ops.delete_schedule(row.ref))
 
     assert desk.drive.reschedule(run, delay=60.0).status is Status.SCHEDULED
     assert_sound(desk)
@@ -385,9 +385,9 @@ def test_what_waits_of_a_paused_schedule_waits_for_its_resume(desk: Desk) -> Non
     desk.fire(row)
     _succeeded(desk, run)
 
-    desk.call(desk.ops.set_enabled(row.ref, False))
+    desk.call(desk.ops.enable_schedule(row.ref, False))
     assert desk.release().fired == ()
-    desk.call(desk.ops.set_enabled(row.ref, True, minute(9)))
+    desk.call(desk.ops.enable_schedule(row.ref, True, minute(9)))
     assert [made.slot for made in desk.release().fired] == [minute(1)]
 
 

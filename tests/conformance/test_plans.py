@@ -29,8 +29,8 @@ from windlass.domain.states import Failure, Status
 from windlass.domain.timetable import Decision, Firing, ScheduleRef
 from windlass.sources import Sources
 from windlass.store.interface import Call
-from windlass.store.postgres.operations import PostgresOperations, Statement
-from windlass.store.postgres.schedules import PostgresSchedules
+from windlass.store.operations import Operations
+from windlass.store.postgres.operations import bind
 from windlass.store.queries import load_queries
 from windlass.store.sqlite.store import SqliteStore
 
@@ -157,15 +157,14 @@ class Session:
         conn.execute(SESSION)
         self._leading = dict(conn.execute(LEADING).fetchall())
         conn.add_notice_handler(self._note)
-        self.ops = PostgresOperations()
-        self.schedules = PostgresSchedules()
+        self.ops = Operations()
         self._numbers = count(PART + 2, 4)
 
     def call(self, call: Call[Any]) -> Plan:
         """Run a call as the store does, and tell what it did."""
-        assert isinstance(call, Statement)
+        asked = bind(call)
         self._plans.clear()
-        self._conn.execute(call.sql, call.parameters, prepare=call.keeps_its_plan).fetchall()
+        self._conn.execute(asked.sql, asked.parameters, prepare=asked.keeps_its_plan).fetchall()
         plan = Plan(self._leading)
         for found in self._plans:
             plan.add(found["Plan"])
@@ -277,16 +276,16 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "list tagged and dead": (_page(ops, tag="t3", dead=True), "run_tags_pkey", 800),
         "list tagged and running": (_page(ops, tag="t3", status=Status.RUNNING),
                                     "run_tags_pkey", 800),
-        "due": (session.schedules.due(50), "schedules_by_next", 200),
-        "fire": (session.schedules.fire(_decisions(session)), "schedules_pkey", 800),
-        "release": (session.schedules.release_waiting(10), "schedule_slots_waiting", 2_000),
-        "slots": (session.schedules.slots(ScheduleRef(key=f"{PART}-7"), None, 50),
+        "due": (session.ops.due_schedules(50), "schedules_by_next", 200),
+        "fire": (session.ops.fire_schedules(_decisions(session)), "schedules_pkey", 800),
+        "release": (session.ops.release_waiting(10), "schedule_slots_waiting", 2_000),
+        "slots": (session.ops.list_slots(ScheduleRef(key=f"{PART}-7"), None, 50),
                   "schedule_slots_pkey", 50),
-        "schedule by key": (session.schedules.get(ScheduleRef(key=f"{PART}-7")),
+        "schedule by key": (session.ops.get_schedule(ScheduleRef(key=f"{PART}-7")),
                             "schedules_by_key", 5),
-        "delete schedule": (session.schedules.delete(ScheduleRef(key=session.doomed()), 3),
+        "delete schedule": (session.ops.delete_schedule(ScheduleRef(key=session.doomed()), 3),
                             "schedule_slots_pkey", 50),
-        "forget slots": (session.schedules.forget_slots(3), "schedule_slots_pkey", 50),
+        "forget slots": (session.ops.forget_slots(3), "schedule_slots_pkey", 50),
         "give back": (ops.renew("w2", 30.0, [Held("default", one.id, 1)], 9),
                       "leases_by_worker", 999),
         "reap": (_sweep(ops, reap=True), "leases_by_worker", 999),
@@ -308,12 +307,12 @@ def _decisions(session: Session) -> Sequence[Decision]:
     ]
 
 
-def _sweep(ops: PostgresOperations, **what: bool) -> Call[Any]:
+def _sweep(ops: Operations, **what: bool) -> Call[Any]:
     asked: dict[str, Any] = {"dispatch": False, "expire": False, "reap": False} | what
     return ops.sweep(**asked, max_crashes=3, limit=50)
 
 
-def _page(ops: PostgresOperations, **fields: Any) -> Call[Any]:
+def _page(ops: Operations, **fields: Any) -> Call[Any]:
     return ops.list_runs(RunFilter(limit=50, **fields))
 
 

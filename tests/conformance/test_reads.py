@@ -15,7 +15,7 @@ from windlass.domain.run import JobRow, RunFilter, RunRef
 from windlass.domain.states import Failure, Status
 from windlass.errors import BadArguments
 from windlass.sources import Ids, ManualClock
-from windlass.store.sqlite import read
+from windlass.store.sqlite import runs
 
 # -- jobs ------------------------------------------------------------------------------------
 
@@ -436,7 +436,7 @@ def test_no_count_of_the_backlog_is_hidden_by_another(
             ask = "select ready, retrying, scheduled from windlass.backlog(null, %s, %s)"
             found = conn.execute(ask, ([JOB], most)).fetchone()
     else:
-        monkeypatch.setattr(read, "MOST_COUNTED", most)
+        monkeypatch.setattr(runs, "MOST_COUNTED", most)
         backlog = drive.call(drive.ops.backlog(None, [JOB]))
         found = backlog.ready, backlog.retrying, backlog.scheduled
 

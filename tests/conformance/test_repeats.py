@@ -1,4 +1,4 @@
-"""Which calls may be repeated when their reply is lost: the same on both stores."""
+"""Which calls may be repeated when their reply is lost."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from typing import Any
 from tests.conformance.kit import ABSENT, make_worker
 from windlass.domain.run import Held, RunFilter, RunRef, Want
 from windlass.domain.timetable import ScheduleFilter, ScheduleRef
-from windlass.store.interface import Call, Operations
-from windlass.store.postgres.operations import PostgresOperations
-from windlass.store.postgres.schedules import PostgresSchedules
-from windlass.store.scheduling import ScheduleOperations
-from windlass.store.sqlite.operations import SqliteOperations
-from windlass.store.sqlite.schedule_calls import SqliteSchedules
+from windlass.store.operations import Call, Operations
 
 RUN, HELD, SCHEDULE = RunRef("default", ABSENT), Held("default", ABSENT, 1), ScheduleRef(key="k")
 
@@ -21,7 +16,7 @@ def _sweep(ops: Operations, *, reap: bool) -> Call[Any]:
     return ops.sweep(dispatch=True, expire=True, reap=reap, max_crashes=3, limit=1)
 
 
-def _repeatable(ops: Operations, schedules: ScheduleOperations) -> dict[str, bool]:
+def _repeatable(ops: Operations) -> dict[str, bool]:
     calls: dict[str, Call[Any]] = {
         "sync_jobs": ops.sync_jobs([]),
         "register": ops.register(make_worker(), 30.0),
@@ -39,24 +34,21 @@ def _repeatable(ops: Operations, schedules: ScheduleOperations) -> dict[str, boo
         "reschedule": ops.reschedule(RUN, delay=1.0),
         "discard": ops.discard("default", [ABSENT]),
         "list_runs": ops.list_runs(RunFilter()),
-        "delete_artifact": ops.artifacts.delete("default", ABSENT),
-        "put_schedules": schedules.put([]),
-        "list_schedules": schedules.list(ScheduleFilter()),
-        "enable_schedule": schedules.set_enabled(SCHEDULE, True),
-        "delete_schedule": schedules.delete(SCHEDULE),
-        "forget_slots": schedules.forget_slots(),
-        "due": schedules.due(1),
-        "fire": schedules.fire([]),
-        "release": schedules.release_waiting(1),
-        "slots": schedules.slots(SCHEDULE, None, 1),
+        "delete_artifact": ops.delete_artifact("default", ABSENT),
+        "put_schedules": ops.put_schedules([]),
+        "list_schedules": ops.list_schedules(ScheduleFilter()),
+        "enable_schedule": ops.enable_schedule(SCHEDULE, True),
+        "delete_schedule": ops.delete_schedule(SCHEDULE),
+        "forget_slots": ops.forget_slots(),
+        "due": ops.due_schedules(1),
+        "fire": ops.fire_schedules([]),
+        "release": ops.release_waiting(1),
+        "slots": ops.list_slots(SCHEDULE, None, 1),
     }
     return {name: call.repeatable for name, call in calls.items()}
 
 
-def test_both_stores_repeat_the_same_calls() -> None:
-    repeatable = _repeatable(SqliteOperations(), SqliteSchedules())
-
-    assert repeatable == _repeatable(PostgresOperations(), PostgresSchedules())
-    assert {name for name, may in repeatable.items() if not may} == {
+def test_only_these_are_not_repeated() -> None:
+    assert {name for name, may in _repeatable(Operations()).items() if not may} == {
         "claim", "retry", "reschedule", "discard", "delete_artifact",
     }  # fmt: skip

@@ -83,7 +83,7 @@ def test_a_schedule_is_deleted_while_it_fires(pair: tuple[Desk, Desk]) -> None:
         decision = two.decide(row)
 
         gone, (fired,) = race(
-            partial(one.call, one.ops.delete(row.ref)), partial(two.apply, decision)
+            partial(one.call, one.ops.delete_schedule(row.ref)), partial(two.apply, decision)
         )
 
         assert gone is True
@@ -116,7 +116,7 @@ def test_a_schedule_is_paused_while_it_fires(pair: tuple[Desk, Desk]) -> None:
         row = one.put()
 
         paused, (fired,) = race(
-            partial(one.call, one.ops.set_enabled(row.ref, False)),
+            partial(one.call, one.ops.enable_schedule(row.ref, False)),
             partial(two.apply, two.decide(row)),
         )
 
@@ -154,7 +154,7 @@ def test_changes_at_once_are_versions_one_after_the_other(open_real: Opened) -> 
 
     versions = sorted(item.row.version for answer in answers for item in answer)
     assert versions == [2, 3, 4, 5]
-    found = desks[0].call(desks[0].ops.get(by_key("k")))
+    found = desks[0].call(desks[0].ops.get_schedule(by_key("k")))
     assert found is not None
     assert (found.id, found.version) == (row.id, 5)
     assert_sound(desks[0].drive)

@@ -25,7 +25,8 @@ from windlass.domain.timetable import (
 from windlass.errors import BadArguments
 from windlass.schedules.deleting import delete_wholly
 from windlass.store.flow import run_flow
-from windlass.store.scheduling import ScheduleOperations
+from windlass.store.operations.declare import declared
+from windlass.store.operations.schedules import ScheduleOperations
 
 CREATED, CHANGED = EventType.SCHEDULE_CREATED, EventType.SCHEDULE_CHANGED
 
@@ -46,22 +47,22 @@ def test_every_operation_works(desk: Desk) -> None:
             return getattr(desk.ops, name)
 
     ops, call = cast("ScheduleOperations", Recorder()), desk.call
-    (stored,) = call(ops.put([desk.new(key="k", overlap=Overlap.QUEUE)]))
+    (stored,) = call(ops.put_schedules([desk.new(key="k", overlap=Overlap.QUEUE)]))
     row = stored.row
-    assert call(ops.get(by_key("k"))) == row
-    assert call(ops.list(ScheduleFilter())) == [row]
-    assert call(ops.due(10)).rows == (row,)
-    assert call(ops.coming(None, 10)).rows == (row,)
-    (fired,) = call(ops.fire([desk.decide(row, 2)])).results
+    assert call(ops.get_schedule(by_key("k"))) == row
+    assert call(ops.list_schedules(ScheduleFilter())) == [row]
+    assert call(ops.due_schedules(10)).rows == (row,)
+    assert call(ops.coming_schedules(None, 10)).rows == (row,)
+    (fired,) = call(ops.fire_schedules([desk.decide(row, 2)])).results
     (made,) = fired.fired
     desk.drive.cancel(RunRef("default", made.run))
     assert len(call(ops.release_waiting(10)).fired) == 1
-    assert len(call(ops.slots(row.ref, None, 10))) == 2
-    assert call(ops.set_enabled(row.ref, False)) is not None
-    assert call(ops.delete(row.ref, limit=1))
+    assert len(call(ops.list_slots(row.ref, None, 10))) == 2
+    assert call(ops.enable_schedule(row.ref, False)) is not None
+    assert call(ops.delete_schedule(row.ref, limit=1))
     assert call(ops.forget_slots(10)) is False
 
-    assert asked == {name for name in vars(ScheduleOperations) if not name.startswith("_")}
+    assert asked == set(declared(ScheduleOperations))
 
 
 # -- put -----------------------------------------------------------------------------------------
@@ -94,8 +95,8 @@ def test_what_is_put_is_found(desk: Desk) -> None:
     assert (row.enabled, row.version, row.next_slot, row.last_slot) == (True, 1, minute(0), None)
     assert (row.fired, row.missed, row.skipped) == (0, 0, 0)
     assert row.created_at == row.updated_at == desk.drive.now
-    assert desk.call(desk.ops.get(row.ref)) == row
-    assert desk.call(desk.ops.get(by_key("digest:7"))) == row
+    assert desk.call(desk.ops.get_schedule(row.ref)) == row
+    assert desk.call(desk.ops.get_schedule(by_key("digest:7"))) == row
     assert [(event.type, event.data) for event in desk.events(row)] == [(CREATED, {"job": "greet"})]
 
 
@@ -109,10 +110,10 @@ def test_what_is_unknown_is_not_found(desk: Desk) -> None:
     desk.put(key="k")
 
     for ref in (ScheduleRef(id=ABSENT), ScheduleRef(id="nobody"), by_key("other"), ScheduleRef()):
-        assert desk.call(desk.ops.get(ref)) is None
-        assert desk.call(desk.ops.set_enabled(ref, False)) is None
-        assert desk.call(desk.ops.delete(ref)) is False
-        assert desk.call(desk.ops.slots(ref, None, 10)) == []
+        assert desk.call(desk.ops.get_schedule(ref)) is None
+        assert desk.call(desk.ops.enable_schedule(ref, False)) is None
+        assert desk.call(desk.ops.delete_schedule(ref)) is False
+        assert desk.call(desk.ops.list_slots(ref, None, 10)) == []
 
 
 def test_an_id_that_is_none_is_refused(desk: Desk) -> None:
@@ -227,11 +228,11 @@ def test_pause_clears_the_next_slot_and_resume_sets_it(desk: Desk) -> None:
     row = desk.put(key="k")
     desk.drive.advance(5)
 
-    paused = desk.call(desk.ops.set_enabled(by_key("k"), False, minute(5)))
-    again = desk.call(desk.ops.set_enabled(row.ref, False))
+    paused = desk.call(desk.ops.enable_schedule(by_key("k"), False, minute(5)))
+    again = desk.call(desk.ops.enable_schedule(row.ref, False))
     desk.drive.advance(5)
-    resumed = desk.call(desk.ops.set_enabled(row.ref, True, minute(7)))
-    kept = desk.call(desk.ops.set_enabled(row.ref, True, minute(8)))
+    resumed = desk.call(desk.ops.enable_schedule(row.ref, True, minute(7)))
+    kept = desk.call(desk.ops.enable_schedule(row.ref, True, minute(8)))
 
     assert paused is not None
     assert resumed is not None
@@ -250,8 +251,8 @@ def test_a_resume_for_another_version_changes_nothing(desk: Desk) -> None:
     assert row.next_slot is None
     desk.store(desk.new(id=row.id, job="other"))
 
-    stale = desk.call(desk.ops.set_enabled(row.ref, True, minute(7), version=1))
-    fresh = desk.call(desk.ops.set_enabled(row.ref, True, minute(8), version=2))
+    stale = desk.call(desk.ops.enable_schedule(row.ref, True, minute(7), version=1))
+    fresh = desk.call(desk.ops.enable_schedule(row.ref, True, minute(8), version=2))
 
     assert stale is not None
     assert fresh is not None
@@ -262,7 +263,7 @@ def test_a_resume_for_another_version_changes_nothing(desk: Desk) -> None:
 def test_a_paused_one_stays_so_when_it_is_put_again(desk: Desk) -> None:
     new = desk.new(key="k")
     (first,) = desk.store(new)
-    desk.call(desk.ops.set_enabled(first.row.ref, False))
+    desk.call(desk.ops.enable_schedule(first.row.ref, False))
 
     (same,) = desk.store(new)
     (changed,) = desk.store(msgspec.structs.replace(new, job="other", next_slot=minute(3)))
@@ -282,10 +283,10 @@ def test_delete_takes_the_slots_and_leaves_the_runs(desk: Desk) -> None:
     desk.fire(row, 2)
     desk.fire(other)
 
-    assert desk.call(desk.ops.delete(by_key("k"))) is True
-    assert desk.call(desk.ops.delete(by_key("k"))) is False
+    assert desk.call(desk.ops.delete_schedule(by_key("k"))) is True
+    assert desk.call(desk.ops.delete_schedule(by_key("k"))) is False
 
-    assert desk.call(desk.ops.get(row.ref)) is None
+    assert desk.call(desk.ops.get_schedule(row.ref)) is None
     assert desk.drive.get(run).schedule == row.id
     assert desk.release().fired == ()
     assert desk.trail(row) == [CREATED, EventType.SCHEDULE_DELETED]
@@ -298,7 +299,7 @@ def test_an_id_that_was_deleted_can_be_used_again(desk: Desk) -> None:
     new = desk.new(key="k")
     (first,) = desk.store(new)
     desk.fire(first.row)
-    desk.call(desk.ops.delete(first.row.ref))
+    desk.call(desk.ops.delete_schedule(first.row.ref))
 
     (again,) = desk.store(new)
     desk.fire(again.row)
@@ -312,7 +313,7 @@ def _deleted_in_part(desk: Desk, **fields: Any) -> ScheduleRow:
     """A schedule that is deleted, while three of its five slots are not."""
     row = desk.put(**fields)
     desk.fire(row, 4, missed=(minute(-1),), missed_count=1)
-    assert desk.call(desk.ops.delete(row.ref, limit=2)) is True
+    assert desk.call(desk.ops.delete_schedule(row.ref, limit=2)) is True
     return row
 
 
@@ -326,7 +327,7 @@ def test_a_long_record_is_deleted_piece_by_piece(desk: Desk) -> None:
         left.append(len(desk.drive.rows("schedule_slots", schedule=row.id)))
 
     assert left == [3, 1]
-    assert desk.call(desk.ops.get(row.ref)) is None
+    assert desk.call(desk.ops.get_schedule(row.ref)) is None
     assert desk.outcomes(other) == ["fired"] * 2
     assert desk.drive.rows("schedule_gone") == []
     assert desk.call(desk.ops.forget_slots()) is False
@@ -337,7 +338,7 @@ def test_a_schedule_that_is_deleted_has_no_slots_to_show(desk: Desk) -> None:
     row = _deleted_in_part(desk)
 
     assert desk.slots(row) == []
-    assert desk.call(desk.ops.delete(row.ref)) is False
+    assert desk.call(desk.ops.delete_schedule(row.ref)) is False
 
 
 def test_what_waits_is_deleted_at_once(desk: Desk) -> None:
@@ -345,7 +346,7 @@ def test_what_waits_is_deleted_at_once(desk: Desk) -> None:
 
     assert "waiting" not in [slot["outcome"] for slot in desk.drive.rows("schedule_slots")]
     assert desk.due().waiting is False
-    assert desk.call(desk.ops.get(row.ref)) is None
+    assert desk.call(desk.ops.get_schedule(row.ref)) is None
 
 
 def test_an_id_that_is_used_again_has_no_slots_of_before(desk: Desk) -> None:
@@ -366,7 +367,7 @@ def test_who_deletes_next_goes_on_with_what_another_has_left(desk: Desk) -> None
 
     assert desk.drive.rows("schedule_slots", schedule=left.id) == []
     assert desk.drive.rows("schedule_gone") == []
-    assert desk.call(desk.ops.get(row.ref)) is None
+    assert desk.call(desk.ops.get_schedule(row.ref)) is None
 
 
 # -- reads ---------------------------------------------------------------------------------------
@@ -400,7 +401,7 @@ def test_slots_are_told_newest_first_in_pages(desk: Desk) -> None:
 
     assert [slot.slot for slot in first] == [minute(4), minute(3)]
     assert {slot.at for slot in first} == {desk.drive.now}
-    rest = desk.call(desk.ops.slots(by_key("k"), first[-1].slot, 10))
+    rest = desk.call(desk.ops.list_slots(by_key("k"), first[-1].slot, 10))
     assert [slot.slot for slot in rest] == [minute(2), minute(1), minute(0)]
 
 
@@ -459,10 +460,10 @@ def test_tenants_do_not_see_each_other(desk: Desk) -> None:
 
     desk.fire(ours)
     assert desk.fire(theirs).skipped == (), "another tenant's run is none of its own"
-    desk.call(desk.ops.set_enabled(by_key("k", "acme"), False))
+    desk.call(desk.ops.enable_schedule(by_key("k", "acme"), False))
     assert desk.get(ours).enabled
     assert desk.list(tenant="acme") == [ident]
-    desk.call(desk.ops.delete(theirs.ref))
+    desk.call(desk.ops.delete_schedule(theirs.ref))
 
     assert len(desk.slots(ours)) == 1
     assert {row["tenant"] for row in desk.drive.rows("runs")} == {"default", "acme"}

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.engine.test_large_trips import gathering, succeeded
-from tests.engine.test_leases import Moody, Serving
+from tests.engine.test_leases import Moody, Serving, cycle_of
 from tests.fixtures.apps import PATIENCE, holds, within
 from windlass import Retry, Status, StoreBusy, StoreUnavailable, Windlass
 from windlass.domain.run import CycleReply, Finish, Held, Want
@@ -31,7 +31,7 @@ class Locking(Moody):
         self.tried: list[str] = []
 
     async def arun(self, call: Call[Any]) -> Any:
-        given = self.operations.given.pop(id(call), None)
+        given = cycle_of(call)
         if given is None:
             return await self._store.arun(call)
         finishes, want = given

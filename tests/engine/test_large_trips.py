@@ -128,7 +128,7 @@ async def test_ends_and_claims_go_by_turns_where_they_cannot_go_together(
 async def test_runs_that_a_transport_brought_are_claimed_in_parts(url: str) -> None:
     async with opened(url, transport=MemoryTransport()) as app:
         moody = Moody(app.store)
-        app.ground.store = moody  # type: ignore[assignment]
+        app.ground.store = moody
 
         @app.job
         async def work(n: int) -> None: ...
@@ -418,7 +418,7 @@ async def test_a_large_batch_gets_through_a_slow_line(pg_database: str) -> None:
 def test_a_batch_that_no_call_can_take_is_refused_first(
     pg_database: str, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr("windlass.store.postgres.enqueue.MOST_BYTES", 1024**2)
+    monkeypatch.setattr("windlass.store.postgres.new_runs.MOST_BYTES", 1024**2)
     app = Windlass(pg_database)
     job = gathering(app, FOUR, lambda _: None)
     asking = job.using(tags=("t",)) if kind == "with options" else job

@@ -101,7 +101,7 @@ async def test_who_is_beaten_to_it_waits_a_moment(url: str) -> None:
         await app.schedules.aput(beat, key="k", interval="1m")
         sources.clock.advance(60)
         first, second = scheduler_of(app), scheduler_of(other)
-        reply = await other.store.arun(other.store.schedules.due(10))
+        reply = await other.store.arun(other.store.operations.due_schedules(10))
         decisions = await second._decisions(reply)  # as it was a moment ago
         await first.work()
         assert await second._fire(decisions) is True

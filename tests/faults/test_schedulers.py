@@ -135,7 +135,7 @@ def sqlite(stage: Stage) -> bool:
 
 
 def now_there(stage: Stage) -> datetime:
-    return stage.app.store.run(stage.app.store.schedules.due(0)).now
+    return stage.app.store.run(stage.app.store.operations.due_schedules(0)).now
 
 
 def await_past(stage: Stage, made: Sequence[Schedule], target: datetime) -> None:

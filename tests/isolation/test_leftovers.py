@@ -55,14 +55,14 @@ def second(ctx: SyncContext) -> int:
 """)
     app = jobs.app
     kept = make(app)
-    await app.store.arun(app.store.operations.artifacts.put(kept))
+    await app.store.arun(app.store.operations.put_artifact(kept))
     async with working(app, process_seats=1):
         child = await app.aresult((await jobs.first.aenqueue(artifact=kept.id)).id)
         run = await jobs.second.aenqueue()
         assert await app.aresult(run.id, timeout=PATIENCE) == child != os.getpid()
     assert said() == ["progress-lost", "get-lost", "delete-lost", "over"]
     assert (await run.arefresh()).progress is None
-    assert await app.store.arun(app.store.operations.artifacts.get("default", kept.id)) is not None
+    assert await app.store.arun(app.store.operations.get_artifact("default", kept.id)) is not None
 
 
 async def test_a_child_whose_lease_is_lost_records_nothing(
@@ -93,7 +93,7 @@ def work(ctx: SyncContext, artifact: str) -> None:
     )
     app = jobs.app
     kept = make(app)
-    await app.store.arun(app.store.operations.artifacts.put(kept))
+    await app.store.arun(app.store.operations.put_artifact(kept))
     run = await jobs.work.aenqueue(artifact=kept.id)
     async with working(app):
         await until(said)
@@ -103,4 +103,4 @@ def work(ctx: SyncContext, artifact: str) -> None:
         await run.await_end(timeout=PATIENCE)
     assert said() == ["started", "progress-lost", "delete-lost"]
     assert (await run.arefresh()).progress is None
-    assert await app.store.arun(app.store.operations.artifacts.get("default", kept.id)) is not None
+    assert await app.store.arun(app.store.operations.get_artifact("default", kept.id)) is not None

@@ -14,7 +14,6 @@ from tests.sqlite.kit import new_run, new_worker, run_script
 from windlass.domain.run import Held
 from windlass.sources import ManualSources
 from windlass.store.interface import Call
-from windlass.store.sqlite.operations import Kind, SqliteCall
 from windlass.store.sqlite.store import SqliteStore
 from windlass.store.sqlite.transaction import Transaction
 
@@ -51,8 +50,7 @@ def test_renewal_does_not_wait_for_a_long_read(store: SqliteStore) -> None:
         renewed.set()
 
     store.run(store.operations.register(new_worker(), 30.0))
-    listing: SqliteCall[None] = SqliteCall("list_runs", Kind.SCAN, body, repeatable=True)
-    with thread(lambda: store.run(listing)):
+    with thread(lambda: store._own().blocking.read(body)):
         assert reading.wait(PATIENCE)
         with thread(renew):
             in_time = renewed.wait(PATIENCE / 5)

@@ -15,13 +15,14 @@ from windlass.domain.run import RunFilter, RunRef
 from windlass.errors import KeyConflict, StoreFull, StoreUnavailable
 from windlass.sources import ManualSources
 from windlass.store.interface import Call
+from windlass.store.operations import Operations
 from windlass.store.sqlite.connection import Connection
-from windlass.store.sqlite.operations import Kind, SqliteCall, SqliteOperations
+from windlass.store.sqlite.operations import Bound, bind
 from windlass.store.sqlite.store import SqliteStore
 from windlass.store.sqlite.transaction import StoreClock, Transaction
 from windlass.store.sqlite.writer import GROUP_CALLS, Writer
 
-OPERATIONS = SqliteOperations()
+OPERATIONS = Operations()
 
 
 class _Watched(Connection):
@@ -67,7 +68,7 @@ async def writer(connection: _Watched) -> AsyncIterator[Writer]:
     await made.close()
 
 
-def add_job(name: str, then: Callable[[], Any] = lambda: None) -> SqliteCall[Any]:
+def add_job(name: str, then: Callable[[], Any] = lambda: None) -> Bound[Any]:
     """A write of one row that may fail afterwards."""
 
     def body(tx: Transaction) -> str:
@@ -75,13 +76,12 @@ def add_job(name: str, then: Callable[[], Any] = lambda: None) -> SqliteCall[Any
         then()
         return name
 
-    return SqliteCall("add_job", Kind.WRITE, body, repeatable=True)
+    return Bound(body)
 
 
-def ours(call: Call[Any]) -> SqliteCall[Any]:
+def ours(call: Call[Any]) -> Bound[Any]:
     """The call, as the writer takes it."""
-    assert isinstance(call, SqliteCall)
-    return call
+    return bind(call)
 
 
 def fail() -> None:
@@ -90,7 +90,7 @@ def fail() -> None:
 
 
 async def queue_up(
-    writer: Writer, connection: _Watched, *calls: SqliteCall[Any]
+    writer: Writer, connection: _Watched, *calls: Bound[Any]
 ) -> list["asyncio.Task[Any]"]:
     """Hold the writer in a transaction of its own until the calls have queued up behind it."""
     first = asyncio.create_task(writer.submit(add_job("first")))

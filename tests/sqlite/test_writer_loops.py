@@ -16,7 +16,7 @@ from tests.sqlite.kit import new_run
 from windlass.errors import StoreUnavailable
 from windlass.sources import ManualSources
 from windlass.store.sqlite.connection import Connection
-from windlass.store.sqlite.operations import Kind, SqliteCall
+from windlass.store.sqlite.operations import Bound
 from windlass.store.sqlite.store import SqliteStore
 from windlass.store.sqlite.transaction import StoreClock, Transaction
 from windlass.store.sqlite.writer import Writer
@@ -70,14 +70,14 @@ def writer(connection: Connection) -> Iterator[Writer]:
     asyncio.run(made.close())
 
 
-def add(name: str) -> SqliteCall[str]:
+def add(name: str) -> Bound[str]:
     """A write of one row."""
 
     def body(tx: Transaction) -> str:
         tx.execute("sync_job", ("t", name, "q", 0, 5, None, "{}", None, None, None, tx.now))
         return name
 
-    return SqliteCall("add", Kind.WRITE, body, repeatable=True)
+    return Bound(body)
 
 
 def on_a_loop(ask: Callable[[], Any]) -> Future[Any]:
@@ -166,7 +166,7 @@ def test_thread_that_ends_by_an_error_leaves_nobody_waiting(
         return await asked
 
     monkeypatch.setattr(connection, "undo", undo)
-    call: SqliteCall[None] = SqliteCall("bad", Kind.WRITE, body, repeatable=True)
+    call: Bound[None] = Bound(body)
     bad = on_a_loop(lambda: writer.submit(call))
     assert begun.wait(PATIENCE)
     behind = on_a_loop(wait_in_line)

@@ -19,7 +19,7 @@ from windlass.duration import Duration, parse_duration
 from windlass.errors import ResultTimeout, RunFailed, RunNotFound
 from windlass.sources import Sources
 from windlass.store.flow import Flow, Hint, Pause
-from windlass.store.interface import Call, Operations
+from windlass.store.operations import Call, Operations
 
 _EVENTS = 1000  # at once
 _FIRST_LOOK = 0.005

@@ -19,7 +19,7 @@ def checks(app: Windlass) -> Iterator[Check]:
 
 
 def _look(app: Windlass, limits: Limits) -> Iterator[Finding]:
-    found = app.store.run(app.store.inspection.demand(_HEAD))
+    found = app.store.run(app.store.operations.inspect_demand(_HEAD))
     alive = [worker for worker in app.workers(runs=0) if worker.alive]
     if not found:
         yield fine("Nothing is ready and waiting.")

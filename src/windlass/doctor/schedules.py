@@ -22,8 +22,8 @@ def checks(app: Windlass) -> Iterator[Check]:
 
 def _look(app: Windlass, limits: Limits) -> Iterator[Finding]:
     query = ScheduleFilter(tenant=app.settings.tenant, limit=_LISTED)
-    rows = app.store.run(app.store.schedules.list(query))
-    now = app.store.run(app.store.schedules.due(1)).now
+    rows = app.store.run(app.store.operations.list_schedules(query))
+    now = app.store.run(app.store.operations.due_schedules(1)).now
     awake = [row for row in rows if row.enabled and row.next_slot is not None]
     told = [
         *_unreadable(rows),
@@ -65,7 +65,7 @@ def _missed(
 ) -> Iterator[Finding]:
     since = now - timedelta(seconds=limits.recent)
     for row in [row for row in rows if row.missed][:_MOST]:
-        slots = app.store.run(app.store.schedules.slots(row.ref, None, _SLOTS))
+        slots = app.store.run(app.store.operations.list_slots(row.ref, None, _SLOTS))
         missed = [s for s in slots if s.outcome is SlotOutcome.MISSED and s.at > since]
         if missed:
             yield warning(

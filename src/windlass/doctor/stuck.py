@@ -18,7 +18,7 @@ def checks(app: Windlass) -> Iterator[Check]:
 
 
 def _look(app: Windlass, limits: Limits) -> Iterator[Finding]:
-    found = app.store.run(app.store.inspection.overdue(limits.late, _MOST))
+    found = app.store.run(app.store.operations.inspect_overdue(limits.late, _MOST))
     abandoned = [run for run in found if run.abandoned]
     late = [run for run in found if not run.abandoned]
     if not found:

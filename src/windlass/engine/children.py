@@ -39,6 +39,7 @@ from windlass.engine.wire import Answer, Ask, Assignment, Done, Lacking, Setup, 
 from windlass.errors import ProcessDied, UsageError, WindlassError
 from windlass.logs import steady_log
 from windlass.store.interface import Store
+from windlass.store.operations.handlers import make_call, pack_answer
 
 log = steady_log(__name__)
 
@@ -217,19 +218,10 @@ class Children:
 
     async def _do(self, holding: Holding, ask: Ask) -> Answer:
         """Do for a handler what only the holder of its lease can do."""
-        operations, held = self._store.operations, holding.held
+        operations = self._store.operations
         try:
-            match ask.what:
-                case "progress":
-                    call = operations.progress(held, ask.fraction, ask.message)
-                    return Answer(ok=await self._store.arun(call))
-                case "get_artifact":
-                    found = operations.artifacts.get(held.tenant, ask.artifact)
-                    return Answer(artifact=await self._store.arun(found))
-                case "delete_artifact":
-                    delete = operations.artifacts.delete_under(held, ask.artifact)
-                    gone = await self._store.arun(delete)
-                    return Answer(ok=gone is True, lost=gone is None)
+            call = make_call(operations, ask.operation, holding.held, ask.arguments)
+            return Answer(value=pack_answer(await self._store.arun(call)))
         except WindlassError as error:
             return Answer(error=str(error))
 

@@ -249,7 +249,7 @@ class Pump:
         began = asyncio.get_running_loop().time()
         call = self._store.operations.cycle(trip.worker, trip.claim_no, trip.finishes, trip.want)
         if trip.want is None:
-            call.repeatable = False  # not by the store, which would send just as much again
+            call = call.once()  # the store would send just as much again
         try:
             reply = await self._store.arun(call)
         except StoreBusy as error:

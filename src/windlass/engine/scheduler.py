@@ -108,10 +108,9 @@ class Scheduler(Service):
         if not self._begun:
             await self._align()
             self._begun = True
-        schedules = self._store.schedules
         self.looks += 1
         passed = len(self._unfit) + len(self._held)
-        reply = await self._store.arun(schedules.due(LIMIT + passed))
+        reply = await self._store.arun(self._store.operations.due_schedules(LIMIT + passed))
         decisions = await self._decisions(reply)
         self._lost = self._lost + 1 if await self._fire(decisions) else 0
         released = await self._release() if reply.waiting else False
@@ -162,7 +161,7 @@ class Scheduler(Service):
         if not decisions:
             return ()
         try:
-            reply = await self._store.arun(self._store.schedules.fire(decisions))
+            reply = await self._store.arun(self._store.operations.fire_schedules(decisions))
         except _REFUSED as error:
             if len(decisions) == 1:
                 (decision,) = decisions
@@ -184,7 +183,7 @@ class Scheduler(Service):
                 written.append((decision, Fired(lost=True)))  # the next look is soon
                 continue
             try:
-                reply = await self._store.arun(self._store.schedules.fire([decision]))
+                reply = await self._store.arun(self._store.operations.fire_schedules([decision]))
             except _REFUSED as error:
                 self._pass_over(decision, error)
             except StoreBusy as error:
@@ -221,7 +220,7 @@ class Scheduler(Service):
         if now < self._next_release:
             return False
         try:
-            reply = await self._store.arun(self._store.schedules.release_waiting(LIMIT))
+            reply = await self._store.arun(self._store.operations.release_waiting(LIMIT))
         except _REFUSED as error:
             log.error("slots that wait cannot be fired", extra={"error": str(error)})
             self._next_release = now + _TRY_AGAIN
@@ -235,7 +234,7 @@ class Scheduler(Service):
         if self._next_forget is None or now < self._next_forget:
             return False
         try:
-            more = await self._store.arun(self._store.schedules.forget_slots())
+            more = await self._store.arun(self._store.operations.forget_slots())
         except SchemaMismatch:
             raise
         except WindlassError as error:  # housekeeping: it must not cost a slot its time
@@ -268,7 +267,7 @@ class Scheduler(Service):
         """Move slots to come where today's zone data have them: once, when a process starts."""
         after: ScheduleRef | None = None
         while True:
-            page = await self._store.arun(self._store.schedules.coming(after, LIMIT))
+            page = await self._store.arun(self._store.operations.coming_schedules(after, LIMIT))
             if not page.rows:
                 return
             moved = [m for m in (self._realigned(row, page.now) for row in page.rows) if m]

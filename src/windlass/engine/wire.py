@@ -10,11 +10,10 @@ says is worth as much as the token of the attempt it was given.
 """
 
 import struct
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from windlass.domain.artifact import Artifact
 from windlass.domain.origin import Origin
 from windlass.domain.report import ErrorInfo
 from windlass.domain.run import NULL, Claimed, Finish
@@ -57,13 +56,12 @@ class Tell(msgspec.Struct, tag=True, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, tag=True, frozen=True, kw_only=True):
-    """To an `Ask`: yes or no, what was asked for, or why it could not be done.
+    """To an `Ask`: the operation's answer, or why it could not be done.
 
     `lost`: the attempt that asks has no lease any more.
     """
 
-    ok: bool = False
-    artifact: Artifact | None = None
+    value: msgspec.Raw = NULL
     lost: bool = False
     error: str | None = None
 
@@ -88,18 +86,16 @@ class Began(msgspec.Struct, tag=True, frozen=True):
 
 
 class Ask(msgspec.Struct, tag=True, frozen=True, kw_only=True):
-    """Something that only the worker can do, under its lease.
+    """An operation that only the worker can run, under its lease (`store/operations/handlers.py`).
 
     It says whose it is: tasks and threads that a handler left behind live on in its process, and
     ask while that has another attempt.
     """
 
-    what: Literal["progress", "get_artifact", "delete_artifact"]
+    operation: str
+    arguments: msgspec.Raw
     run: str
     token: int
-    fraction: float | None = None
-    message: str | None = None
-    artifact: str = ""
 
     def is_of(self, attempt: Assignment) -> bool:
         """Whether it is this attempt that asks."""

@@ -6,12 +6,11 @@ import socket
 import threading
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from windlass.domain.artifact import Artifact
-from windlass.domain.run import Claimed, Held
+from windlass.domain.run import Claimed
 from windlass.engine.wire import (
     HEADER,
     Answer,
@@ -27,7 +26,8 @@ from windlass.engine.wire import (
 from windlass.errors import LeaseLost, StoreError
 from windlass.logs import STANDARD, plain
 from windlass.offloop import off_loop
-from windlass.store.interface import Call
+from windlass.store.operations import Call, Operations
+from windlass.store.operations.handlers import pack_arguments, unpack_answer
 
 T = TypeVar("T")
 
@@ -99,36 +99,6 @@ def _line(record: logging.LogRecord) -> Line:
     )
 
 
-class _Asking(Call[T]):
-    """A call that the worker runs."""
-
-    def __init__(self, ask: Ask) -> None:
-        super().__init__(ask.what, repeatable=False)
-        self.ask = ask
-
-
-class _Artifacts:
-    def __init__(self, claimed: Claimed) -> None:
-        self._ask = partial(Ask, run=claimed.id, token=claimed.token)
-
-    def get(self, tenant: str, artifact: str) -> Call[Artifact | None]:
-        return _Asking(self._ask(what="get_artifact", artifact=artifact))
-
-    def delete_under(self, held: Held, artifact: str) -> Call[bool | None]:
-        return _Asking(self._ask(what="delete_artifact", artifact=artifact))
-
-
-class _Operations:
-    def __init__(self, claimed: Claimed) -> None:
-        self.artifacts = _Artifacts(claimed)
-
-    def progress(self, held: Held, fraction: float | None, message: str | None) -> Call[bool]:
-        ask = Ask(
-            what="progress", run=held.id, token=held.token, fraction=fraction, message=message
-        )
-        return _Asking(ask)
-
-
 class Questions:
     """Asks the worker, one question at a time: answers come in the order of the questions."""
 
@@ -150,20 +120,22 @@ class WorkersStore:
 
     def __init__(self, questions: Questions, claimed: Claimed) -> None:
         self._questions = questions
-        self.operations = _Operations(claimed)
+        self._claimed = claimed
+        self.operations = Operations()
 
     def run(self, call: Call[T]) -> T:
         """Ask, and wait for the answer."""
-        assert isinstance(call, _Asking)
-        ask = call.ask
-        answer = self._questions.ask(ask)
+        run, token = self._claimed.id, self._claimed.token
+        arguments = pack_arguments(self.operations, call)
+        answer = self._questions.ask(
+            Ask(operation=call.name, arguments=arguments, run=run, token=token)
+        )
         if answer.lost:
-            raise LeaseLost(ask.run, ask.token)
+            raise LeaseLost(run, token)
         if answer.error is not None:
             raise StoreError(answer.error)
-        found: Any = answer.artifact if ask.what == "get_artifact" else answer.ok
-        given: T = found
-        return given
+        value: T = unpack_answer(self.operations, call.name, answer.value)
+        return value
 
     async def arun(self, call: Call[T]) -> T:
         """The same, on a loop."""

@@ -145,7 +145,7 @@ class Declarations:
         found: dict[str, ScheduleRow] = {}
         before: str | None = None
         while True:
-            page: Sequence[ScheduleRow] = yield self._scope.store.schedules.list(
+            page: Sequence[ScheduleRow] = yield self._scope.store.operations.list_schedules(
                 ScheduleFilter(
                     tenant=self._scope.tenant, origin=Origin.CODE, before=before, limit=_PAGE
                 )
@@ -162,7 +162,7 @@ class Declarations:
         report: SyncReport,
     ) -> Flow[None]:
         new: list[NewSchedule] = []
-        now = (yield self._scope.store.schedules.due(0)).now
+        now = (yield self._scope.store.operations.due_schedules(0)).now
         for key, one in declared.items():
             row = stored.pop(key, None)
             try:
@@ -178,7 +178,8 @@ class Declarations:
     def _store(self, some: Sequence[NewSchedule], report: SyncReport) -> Flow[None]:
         """Store these; one that somebody has locked does not keep the others from it."""
         try:
-            answers: Sequence[Stored] = yield self._scope.store.schedules.put(some, patient=False)
+            put = self._scope.store.operations.put_schedules(some, patient=False)
+            answers: Sequence[Stored] = yield put
         except StoreBusy as error:
             if len(some) == 1:
                 report.busy = error
@@ -202,7 +203,7 @@ class Declarations:
         wanted = one.wanted(request)
         if row is None:  # perhaps somebody made one of this key at run time: it is ours now
             ref = ScheduleRef(tenant=self._scope.tenant, key=one.key)
-            row = yield self._scope.store.schedules.get(ref)
+            row = yield self._scope.store.operations.get_schedule(ref)
         schedule = wanted.define(now, row)
         if row is None and schedule.next_slot(now) is None:
             log.info("schedule is over, not made", extra={"schedule": one.key})

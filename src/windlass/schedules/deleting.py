@@ -11,6 +11,6 @@ def delete_wholly(store: Store, ref: ScheduleRef) -> Flow[None]:
     Once a second for a year is 31 million slots. Whoever is interrupted leaves the rest to the
     next who deletes one, or to the next scheduler that starts.
     """
-    yield store.schedules.delete(ref)
-    while (yield store.schedules.forget_slots()):
+    yield store.operations.delete_schedule(ref)
+    while (yield store.operations.forget_slots()):
         pass

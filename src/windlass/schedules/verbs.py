@@ -117,7 +117,7 @@ class ScheduleVerbs(Verbs):
         if known is None:
             check_new(schedule, now)
         new = wanted.new(self._scope.sources.new_id(), self._scope.tenant, schedule, now)
-        stored: Sequence[Stored] = yield self._scope.store.schedules.put([new])
+        stored: Sequence[Stored] = yield self._scope.store.operations.put_schedules([new])
         yield Hint()  # so that schedulers look again
         return Schedule(stored[0].row)
 
@@ -127,7 +127,7 @@ class ScheduleVerbs(Verbs):
 
     def list(self, **query: Unpack[ListSchedules]) -> Flow[Sequence[Schedule]]:
         """A page of schedules, newest first; the next page: before=the last one's id."""
-        rows = yield self._scope.store.schedules.list(_filter(self._scope.tenant, query))
+        rows = yield self._scope.store.operations.list_schedules(_filter(self._scope.tenant, query))
         return [Schedule(row) for row in rows]
 
     def change(
@@ -157,14 +157,14 @@ class ScheduleVerbs(Verbs):
         if given:
             check_new(changed, now)
         new = wanted.new(row.id, row.tenant, changed, now)
-        stored: Sequence[Stored] = yield self._scope.store.schedules.put([new])
+        stored: Sequence[Stored] = yield self._scope.store.operations.put_schedules([new])
         yield Hint()
         return Schedule(stored[0].row)
 
     def pause(self, schedule: str) -> Flow[Schedule]:
         """Let no slot of it fire until it is resumed."""
         row = yield from self._find(schedule)
-        paused = yield self._scope.store.schedules.set_enabled(row.ref, False)
+        paused = yield self._scope.store.operations.enable_schedule(row.ref, False)
         found = Schedule(_there(schedule, paused))
         yield Hint()
         return found
@@ -177,7 +177,7 @@ class ScheduleVerbs(Verbs):
                 return Schedule(row)
             now = yield from self._now()
             slot = Schedule(row).timetable.next_slot(now)
-            resumed = yield self._scope.store.schedules.set_enabled(
+            resumed = yield self._scope.store.operations.enable_schedule(
                 row.ref, True, slot, row.version
             )
             if _there(schedule, resumed).enabled:
@@ -258,7 +258,8 @@ class ScheduleVerbs(Verbs):
     ) -> Flow[Sequence[SlotRow]]:
         """What became of its slots, newest first."""
         row = yield from self._find(schedule)
-        found: Sequence[SlotRow] = yield self._scope.store.schedules.slots(row.ref, before, limit)
+        page = self._scope.store.operations.list_slots(row.ref, before, limit)
+        found: Sequence[SlotRow] = yield page
         return found
 
     def events(self, schedule: str, *, after: int = 0, limit: int = 1000) -> Flow[Sequence[Event]]:
@@ -270,7 +271,8 @@ class ScheduleVerbs(Verbs):
         return events
 
     def _by_key(self, key: str) -> Any:
-        return self._scope.store.schedules.get(ScheduleRef(tenant=self._scope.tenant, key=key))
+        ref = ScheduleRef(tenant=self._scope.tenant, key=key)
+        return self._scope.store.operations.get_schedule(ref)
 
     def _find(self, name: str) -> Flow[ScheduleRow]:
         """By key, and else by id: a key may look like an id."""
@@ -280,12 +282,12 @@ class ScheduleVerbs(Verbs):
         row: ScheduleRow | None = yield self._by_key(name)
         if row is None:
             ref = ScheduleRef(tenant=self._scope.tenant, id=name)
-            row = yield self._scope.store.schedules.get(ref)
+            row = yield self._scope.store.operations.get_schedule(ref)
         return _there(name, row)
 
     def _now(self) -> Flow[datetime]:
         """The store's time: slots are computed by no other."""
-        reply: DueReply = yield self._scope.store.schedules.due(0)
+        reply: DueReply = yield self._scope.store.operations.due_schedules(0)
         return reply.now
 
     def _fire(
@@ -293,7 +295,7 @@ class ScheduleVerbs(Verbs):
     ) -> Flow[Fired]:
         job = yield self._scope.store.operations.get_job(row.tenant, row.job)
         decision = by_hand(row, slots, job, self._scope.sources.new_id, overlap)
-        reply: FireReply = yield self._scope.store.schedules.fire([decision])
+        reply: FireReply = yield self._scope.store.operations.fire_schedules([decision])
         return reply.results[0]
 
     def _runs(self, ids: Iterable[str]) -> Flow[Sequence[Run]]:

@@ -8,6 +8,7 @@ the file is what is executed; but SQLite's batches repeat the row of values of a
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import NamedTuple
@@ -24,6 +25,7 @@ class Script(NamedTuple):
     text: str
 
 
+@cache
 def load_queries(dialect: str) -> Mapping[str, str]:
     """Return every named statement of a dialect."""
     found: dict[str, str] = {}

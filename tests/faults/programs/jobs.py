@@ -220,7 +220,7 @@ def _try_everything(app: Windlass, witness: Witness, ctx: SyncContext) -> None:
         id=app.sources.new_id(), name="a.txt", content_type="text/plain", size=1,
         sha256="0" * 64, location="file:///a.txt", tenant=ctx.tenant,
     )  # fmt: skip
-    app.store.run(app.store.operations.artifacts.put(kept))
+    app.store.run(app.store.operations.put_artifact(kept))
     try:
         ctx.artifacts.delete(kept.id)
         witness.write("tried", ctx, "delete recorded")

@@ -9,23 +9,24 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
 
 from tests.faults.programs.jobs import Witness, define_jobs
 from windlass import Windlass
-from windlass.domain.run import CycleReply, Finish, Want
 from windlass.engine import lanes
 from windlass.engine.renewal import Renewal
 from windlass.engine.seats import Seats
 from windlass.store.interface import Call
+from windlass.store.sqlite import store as sqlite_store
 from windlass.store.sqlite.connection import Connection
-from windlass.store.sqlite.operations import SqliteCall, SqliteOperations
+from windlass.store.sqlite.operations import Bound, bind
 from windlass.store.sqlite.transaction import Transaction
+
+T = TypeVar("T")
 
 
 class Config(msgspec.Struct, kw_only=True):
@@ -55,27 +56,18 @@ def stop_in_commit(witness: Witness, when: str) -> None:
     """Stop this process in the commit of its writer thread that ends an attempt, once the flag
     `armed` is up: a claim may be committed between the two."""
     ending = False
-    cycle = SqliteOperations.cycle
 
-    def watched(
-        self: SqliteOperations,
-        worker: str,
-        claim_no: int,
-        finishes: Sequence[Finish],
-        want: Want | None,
-    ) -> Call[CycleReply]:
-        call = cycle(self, worker, claim_no, finishes, want)
-        assert isinstance(call, SqliteCall)
-        body = call.body
+    def watched(call: Call[T]) -> Bound[T]:
+        bound = bind(call)
+        body = bound.body
 
-        def noted(tx: Transaction) -> CycleReply:
+        def noted(tx: Transaction) -> T:
             nonlocal ending
-            ending = ending or bool(finishes)
-            reply: CycleReply = body(tx)
-            return reply
+            ending = ending or (call.name == "cycle" and bool(call.arguments[2]))
+            return body(tx)
 
-        call.body = noted
-        return call
+        bound.body = noted
+        return bound
 
     def stop() -> None:
         writing = threading.current_thread().name == "windlass-sqlite-writer"
@@ -94,7 +86,7 @@ def stop_in_commit(witness: Witness, when: str) -> None:
         commit(self)
         stop()
 
-    SqliteOperations.cycle = watched  # type: ignore[method-assign]
+    sqlite_store.bind = watched  # type: ignore[attr-defined]
     if when == "before":
         apsw.connection_hooks.append(lambda connection: connection.set_commit_hook(before))
     else:

@@ -29,8 +29,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.sources import Sources
-from windlass.store.interface import Call
-from windlass.store.postgres.operations import Statement
+from windlass.store.operations import Call
 from windlass.store.postgres.sqlstates import SQLSTATES
 
 _UNDONE = (
@@ -54,9 +53,17 @@ class Patience:
     """Judges the errors of one call, and says how long to wait before the next try."""
 
     def __init__(
-        self, call: Call[object], sources: Sources, limit: float, longest: float, expected: int
+        self,
+        call: Call[object],
+        about: str | None,
+        sources: Sources,
+        limit: float,
+        longest: float,
+        expected: int,
     ) -> None:
+        """`about`: the run that it is about, as the caller named it."""
         self._call = call
+        self._about = about
         self._sources = sources
         self._deadline = sources.clock.monotonic() + limit
         self._longest = min(longest, _LONGEST_PAUSE)
@@ -81,9 +88,8 @@ class Patience:
 
     def _meaning(self, error: psycopg.Error) -> WindlassError:
         known = SQLSTATES.get(error.sqlstate or "")
-        about = self._call.about if isinstance(self._call, Statement) else None
-        if known is RunNotFound and about is not None:
-            return RunNotFound(about)  # as the caller wrote it
+        if known is RunNotFound and self._about is not None:
+            return RunNotFound(self._about)  # as the caller wrote it
         if known is not None:
             return known(*msgspec.json.decode(error.diag.message_detail or "[]"))
         if isinstance(error, _CHANGED):

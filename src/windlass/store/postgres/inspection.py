@@ -1,37 +1,21 @@
-"""Looks at what is there, for operators: one statement each."""
+"""Looks at what is there, on PostgreSQL: see `store/operations/inspection.py`."""
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from windlass.domain.inspection import Demand, Overdue, WorkerState
-from windlass.store.interface import Call
-from windlass.store.mending import read_row
-from windlass.store.postgres.operations import Row, Statement
-from windlass.store.queries import load_queries
-
-T = TypeVar("T")
+from windlass.store.postgres.statement import Statement, every
 
 
-class PostgresInspection:
-    """The operations of ``store.inspection``, on PostgreSQL."""
+def inspect_workers(most: int) -> Statement[Sequence[WorkerState]]:
+    """All workers known."""
+    return Statement("inspect_workers", (most,), every(WorkerState))
 
-    def __init__(self) -> None:
-        self._sql = load_queries("postgres")
 
-    def workers(self, most: int) -> Call[Sequence[WorkerState]]:
-        """All workers known."""
-        return self._call("inspect_workers", (most,), WorkerState)
+def inspect_demand(most: int) -> Statement[Sequence[Demand]]:
+    """What is ready, by queue and job."""
+    return Statement("inspect_demand", (most,), every(Demand))
 
-    def demand(self, most: int) -> Call[Sequence[Demand]]:
-        """What is ready, by queue and job."""
-        return self._call("inspect_demand", (most,), Demand)
 
-    def overdue(self, late: float, most: int) -> Call[Sequence[Overdue]]:
-        """Runs that should no longer be running."""
-        return self._call("overdue", (late, most), Overdue)
-
-    def _call(self, name: str, parameters: tuple[object, ...], kind: type[T]) -> Call[Sequence[T]]:
-        def read(rows: Sequence[Row]) -> Sequence[T]:
-            return [read_row(row[0], kind) for row in rows]
-
-        return Statement(name, self._sql[name], parameters, read)
+def inspect_overdue(late: float, most: int) -> Statement[Sequence[Overdue]]:
+    """Runs that should no longer be running."""
+    return Statement("overdue", (late, most), every(Overdue))

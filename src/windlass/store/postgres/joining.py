@@ -23,10 +23,10 @@ from windlass.errors import WindlassError
 from windlass.sources import Clock
 from windlass.store.mending import read_row
 from windlass.store.postgres.callers import Caller, Row, Texts, awaited, blocking
-from windlass.store.postgres.enqueue import pack_batch, pack_one, unpack_batch, unpack_one
 from windlass.store.postgres.failures import CHANGED, locked, missing_part
 from windlass.store.postgres.ids import check_new
 from windlass.store.postgres.literals import plain_array
+from windlass.store.postgres.new_runs import pack_batch, pack_one, unpack_batch, unpack_one
 from windlass.store.postgres.sqlstates import SQLSTATES
 from windlass.store.queries import load_queries
 from windlass.store.transactions import Joined

@@ -20,6 +20,11 @@ def text_array(items: Iterable[str]) -> str:
     return "{" + ",".join(map(_quote, items)) + "}"
 
 
+def text_array_or_none(items: Iterable[str] | None) -> str | None:
+    """The same, where there may be none."""
+    return None if items is None else text_array(items)
+
+
 def json_array(items: Iterable[msgspec.Raw]) -> str:
     """An array of JSON documents."""
     return "{" + ",".join([_quote(bytes(item).decode()) for item in items]) + "}"

@@ -1,13 +1,11 @@
-"""Schedules, packed for and unpacked from the functions in ``8xx_*.sql``."""
+"""Schedules and their slots, on PostgreSQL: see `store/operations/schedules.py`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar
 
 import msgspec
 
 from windlass.domain.timetable import (
-    MOST_FORGOTTEN,
     MOST_WAITING,
     ComingReply,
     Decision,
@@ -26,127 +24,104 @@ from windlass.domain.timetable import (
     Stored,
     bad_id,
 )
-from windlass.store.interface import Call
 from windlass.store.mending import read_schedule
 from windlass.store.postgres.ids import check_new, id_or_nobody, is_id
-from windlass.store.postgres.operations import Row, Statement
-from windlass.store.queries import load_queries
-
-T = TypeVar("T")
+from windlass.store.postgres.statement import Row, Statement
 
 _encode = msgspec.json.Encoder().encode
 _slot = msgspec.json.Decoder(SlotRow).decode
 _released = msgspec.json.Decoder(ReleaseReply).decode
 
 
-class PostgresSchedules:
-    """The operations of :class:`windlass.store.scheduling.ScheduleOperations`."""
+def put_schedules(
+    schedules: Sequence[NewSchedule], *, patient: bool
+) -> Statement[Sequence[Stored]]:
+    """Store schedules."""
+    for schedule in schedules:
+        if not is_id(schedule.id):
+            raise bad_id(schedule)
+    return Statement("put_schedules", (_encode(schedules).decode(),), _stored)
 
-    def __init__(self) -> None:
-        self._sql = load_queries("postgres")
 
-    def put(
-        self, schedules: Sequence[NewSchedule], *, patient: bool = True
-    ) -> Call[Sequence[Stored]]:
-        """Store schedules."""
-        for schedule in schedules:
-            if not is_id(schedule.id):
-                raise bad_id(schedule)
-        parameters = (_encode(schedules).decode(),)
-        return self._call("put_schedules", parameters, _stored, patient=patient)
+def get_schedule(ref: ScheduleRef) -> Statement[ScheduleRow | None]:
+    """One schedule."""
+    if ref.id is None:
+        return Statement("get_schedule_by_key", (ref.tenant, ref.key), _row_or_none)
+    return Statement("get_schedule", (ref.tenant, id_or_nobody(ref.id)), _row_or_none)
 
-    def get(self, ref: ScheduleRef) -> Call[ScheduleRow | None]:
-        """One schedule."""
-        if ref.id is None:
-            return self._call("get_schedule_by_key", (ref.tenant, ref.key), _row_or_none)
-        return self._call("get_schedule", (ref.tenant, id_or_nobody(ref.id)), _row_or_none)
 
-    def list(self, query: ScheduleFilter) -> Call[Sequence[ScheduleRow]]:
-        """A page of schedules."""
-        before = None if query.before is None else id_or_nobody(query.before)
-        parameters = (
-            query.tenant,
-            *(query.job, query.job),
-            *(query.enabled, query.enabled),
-            *(query.origin, query.origin),
-            *(before, before),
-            min(query.limit, 1_000),
-        )
-        return self._call(
-            "list_schedules", parameters, lambda rows: [read_schedule(text) for (text,) in rows]
-        )
+def list_schedules(query: ScheduleFilter) -> Statement[Sequence[ScheduleRow]]:
+    """A page of schedules."""
+    before = None if query.before is None else id_or_nobody(query.before)
+    parameters = (
+        query.tenant,
+        *(query.job, query.job),
+        *(query.enabled, query.enabled),
+        *(query.origin, query.origin),
+        *(before, before),
+        min(query.limit, 1_000),
+    )
+    return Statement(
+        "list_schedules", parameters, lambda rows: [read_schedule(text) for (text,) in rows]
+    )
 
-    def set_enabled(
-        self,
-        ref: ScheduleRef,
-        enabled: bool,
-        next_slot: datetime | None = None,
-        version: int | None = None,
-    ) -> Call[ScheduleRow | None]:
-        """Pause or resume."""
-        parameters = (*_name(ref), enabled, next_slot, version)
-        return self._call("enable_schedule", parameters, _row_or_none, patient=True)
 
-    def delete(self, ref: ScheduleRef, limit: int = MOST_FORGOTTEN) -> Call[bool]:
-        """Delete a schedule."""
-        parameters = (*_name(ref), limit)
-        return self._call(
-            "delete_schedule", parameters, lambda rows: bool(rows[0][0]), patient=True
-        )
+def enable_schedule(
+    ref: ScheduleRef, enabled: bool, next_slot: datetime | None, version: int | None
+) -> Statement[ScheduleRow | None]:
+    """Pause or resume."""
+    parameters = (*_name(ref), enabled, next_slot, version)
+    return Statement("enable_schedule", parameters, _row_or_none)
 
-    def forget_slots(self, limit: int = MOST_FORGOTTEN) -> Call[bool]:
-        """Delete what is left of the slots of schedules that were deleted."""
-        return self._call("forget_slots", (limit,), lambda rows: bool(rows[0][0]))
 
-    def due(self, limit: int) -> Call[DueReply]:
-        """Schedules whose next slot has come."""
-        return self._call("due_schedules", (limit,), lambda rows: _due(rows[0][0]))
+def delete_schedule(ref: ScheduleRef, limit: int) -> Statement[bool]:
+    """Delete a schedule."""
+    return Statement("delete_schedule", (*_name(ref), limit), lambda rows: bool(rows[0][0]))
 
-    def coming(self, after: ScheduleRef | None, limit: int) -> Call[ComingReply]:
-        """Schedules that have a next slot."""
-        name = (
-            ("", id_or_nobody(""))
-            if after is None
-            else (after.tenant, id_or_nobody(after.id or ""))
-        )
-        return self._call("coming_schedules", (*name, limit), lambda rows: _coming(rows[0][0]))
 
-    def fire(self, decisions: Sequence[Decision]) -> Call[FireReply]:
-        """Apply decisions."""
-        check_new([firing.run for decision in decisions for firing in decision.slots])
-        # What is no id names no schedule; as the others it keeps its place in the list.
-        named = [msgspec.structs.replace(d, id=id_or_nobody(d.id)) for d in decisions]
-        return self._call(
-            "fire_schedules",
-            (_encode(named).decode(), MOST_WAITING),
-            lambda rows: _unpack_fire(decisions, rows[0][0]),
-            patient=not any(decision.advance for decision in decisions),
-        )
+def forget_slots(limit: int) -> Statement[bool]:
+    """Delete what is left of the slots of schedules that were deleted."""
+    return Statement("forget_slots", (limit,), lambda rows: bool(rows[0][0]))
 
-    def release_waiting(self, limit: int) -> Call[ReleaseReply]:
-        """Slots that wait become runs. Repeated, it goes on with the next ones."""
-        return self._call("release_waiting", (limit,), lambda rows: _released(rows[0][0]))
 
-    def slots(
-        self, ref: ScheduleRef, before: datetime | None, limit: int
-    ) -> Call[Sequence[SlotRow]]:
-        """What became of a schedule's slots."""
-        tenant, ident, key = _name(ref)
-        return self._call(
-            "list_slots",
-            (tenant, tenant, ident, tenant, key, before, min(limit, 1_000)),
-            lambda rows: [_slot(text) for (text,) in rows],
-        )
+def due_schedules(limit: int) -> Statement[DueReply]:
+    """Schedules whose next slot has come."""
+    return Statement("due_schedules", (limit,), lambda rows: _due(rows[0][0]))
 
-    def _call(
-        self,
-        name: str,
-        parameters: tuple[object, ...],
-        read: Callable[[Sequence[Row]], T],
-        *,
-        patient: bool = False,
-    ) -> Call[T]:
-        return Statement(name, self._sql[name], parameters, read, patient=patient)
+
+def coming_schedules(after: ScheduleRef | None, limit: int) -> Statement[ComingReply]:
+    """Schedules that have a next slot."""
+    name = ("", id_or_nobody("")) if after is None else (after.tenant, id_or_nobody(after.id or ""))
+    return Statement("coming_schedules", (*name, limit), lambda rows: _coming(rows[0][0]))
+
+
+def fire_schedules(decisions: Sequence[Decision]) -> Statement[FireReply]:
+    """Apply decisions."""
+    check_new([firing.run for decision in decisions for firing in decision.slots])
+    # What is no id names no schedule; as the others it keeps its place in the list.
+    named = [msgspec.structs.replace(d, id=id_or_nobody(d.id)) for d in decisions]
+    return Statement(
+        "fire_schedules",
+        (_encode(named).decode(), MOST_WAITING),
+        lambda rows: _unpack_fire(decisions, rows[0][0]),
+    )
+
+
+def release_waiting(limit: int) -> Statement[ReleaseReply]:
+    """Slots that wait become runs. Repeated, it goes on with the next ones."""
+    return Statement("release_waiting", (limit,), lambda rows: _released(rows[0][0]))
+
+
+def list_slots(
+    ref: ScheduleRef, before: datetime | None, limit: int
+) -> Statement[Sequence[SlotRow]]:
+    """What became of a schedule's slots."""
+    tenant, ident, key = _name(ref)
+    return Statement(
+        "list_slots",
+        (tenant, tenant, ident, tenant, key, before, min(limit, 1_000)),
+        lambda rows: [_slot(text) for (text,) in rows],
+    )
 
 
 class _Page(msgspec.Struct):

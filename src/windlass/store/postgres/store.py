@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Self, TypeVar
 
 import psycopg
 
@@ -15,8 +15,8 @@ from windlass.errors import StoreBusy, UsageError
 from windlass.sources import Clock, Sources, SystemClock
 from windlass.store.blocking import BlockingCalls
 from windlass.store.checks import Check
-from windlass.store.inspection import InspectionOperations
-from windlass.store.interface import Call, Migration, Operations, Wakeups
+from windlass.store.interface import Migration, Wakeups
+from windlass.store.operations import Call, Operations
 from windlass.store.postgres import migrate, transaction
 from windlass.store.postgres.checks import checks
 from windlass.store.postgres.connections import (
@@ -32,21 +32,19 @@ from windlass.store.postgres.failures import (
     named_holder,
     of_statement,
 )
-from windlass.store.postgres.inspection import PostgresInspection
 from windlass.store.postgres.joining import Joining
 from windlass.store.postgres.listen import PostgresWakeups
 from windlass.store.postgres.migrate import State
-from windlass.store.postgres.operations import PostgresOperations, Row, Statement
+from windlass.store.postgres.operations import bind
 from windlass.store.postgres.patient import (
     PatientAsyncConnection,
     PatientConnection,
     longer,
     time_for,
 )
-from windlass.store.postgres.schedules import PostgresSchedules
+from windlass.store.postgres.statement import Row, Statement
 from windlass.store.postgres.transaction import AsyncPostgresTransaction, PostgresTransaction
 from windlass.store.queries import load_queries
-from windlass.store.scheduling import ScheduleOperations
 from windlass.store.transactions import Joined, TransactionScope
 
 T = TypeVar("T")
@@ -71,9 +69,7 @@ class PostgresStore:
         self._sources = sources
         self.blocking = BlockingCalls(sources.clock)
         self._patience = patience
-        self._operations = PostgresOperations()
-        self._schedules = PostgresSchedules()
-        self._inspection = PostgresInspection()
+        self.operations = Operations()
         self._sql = load_queries("postgres")
         self._sync = SyncPool(self._target)
         self._async = AsyncPool(self._target, LOOP_CONNECTIONS)
@@ -87,21 +83,6 @@ class PostgresStore:
         self._fake: Clock | None = None if isinstance(sources.clock, SystemClock) else sources.clock
         self._joining = Joining(self._expected, self._fake)
 
-    @property
-    def operations(self) -> Operations:
-        """Where calls are made."""
-        return self._operations
-
-    @property
-    def schedules(self) -> ScheduleOperations:
-        """Where calls about schedules are made."""
-        return self._schedules
-
-    @property
-    def inspection(self) -> InspectionOperations:
-        """Where operators' questions are made."""
-        return self._inspection
-
     def admit(self, write: str) -> None:
         """Nothing to refuse: a call has a connection of its own, and waits for rows only."""
 
@@ -112,13 +93,14 @@ class PostgresStore:
 
     async def arun(self, call: Call[T]) -> T:
         """Run a call on the loop."""
-        patience = self._new_patience(call)
+        statement = bind(call)
+        patience = self._new_patience(call, statement)
         looked = False
         while True:
             try:
                 async with self._async.connection() as conn:
                     await self._acheck(conn, again=looked)
-                    return await self._aexecute(conn, cast("Statement[T]", call))
+                    return await self._aexecute(conn, statement, patient=call.patient)
             except psycopg.Error as error:
                 if is_outgrown(error) and not looked:
                     looked = True
@@ -226,13 +208,14 @@ class PostgresStore:
         self.close()
 
     def _run(self, call: Call[T]) -> T:
-        patience = self._new_patience(call)
+        statement = bind(call)
+        patience = self._new_patience(call, statement)
         looked = False
         while True:
             try:
                 with self._sync.connection() as conn:
                     self._check(conn, again=looked)
-                    return self._execute(conn, cast("Statement[T]", call))
+                    return self._execute(conn, statement, patient=call.patient)
             except psycopg.Error as error:
                 if is_outgrown(error) and not looked:
                     looked = True  # the check knows what to say of it
@@ -264,43 +247,45 @@ class PostgresStore:
         except psycopg.Error as error:
             raise of_statement(error, "a change of the schema") from error
 
-    def _new_patience(self, call: Call[T]) -> Patience:
+    def _new_patience(self, call: Call[T], statement: Statement[T]) -> Patience:
         # A renewal must come soon after the server does: well within what a call may take.
         longest = self._target.stall / 2
         # One that is large may be broken off when all the time of a small one is over.
-        limit = self._patience + time_for(cast("Statement[T]", call).weight)
-        return Patience(call, self._sources, limit, longest, self._expected)
+        limit = self._patience + time_for(statement.weight)
+        return Patience(call, statement.about, self._sources, limit, longest, self._expected)
 
-    def _execute(self, conn: PatientConnection, call: Statement[T]) -> T:
-        prepare = conn.prepares and call.keeps_its_plan
+    def _execute(self, conn: PatientConnection, statement: Statement[T], *, patient: bool) -> T:
+        prepare = conn.prepares and statement.keeps_its_plan
         if self._fake is None and not conn.begins:
-            with longer(conn, call.weight, call.patient):
-                cursor = conn.execute(call.sql, call.parameters, prepare=prepare)
-            return call.answer(cursor.fetchall())
+            with longer(conn, statement.weight, patient):
+                cursor = conn.execute(statement.sql, statement.parameters, prepare=prepare)
+            return statement.answer(cursor.fetchall())
         with conn.transaction():
             if conn.begins:
                 conn.execute(self._sql["read_committed"])
             if self._fake is not None:
                 conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
-            with longer(conn, call.weight, call.patient):
-                rows = conn.execute(call.sql, call.parameters).fetchall()
-        return call.answer(rows)
+            with longer(conn, statement.weight, patient):
+                rows = conn.execute(statement.sql, statement.parameters).fetchall()
+        return statement.answer(rows)
 
-    async def _aexecute(self, conn: PatientAsyncConnection, call: Statement[T]) -> T:
-        prepare = conn.prepares and call.keeps_its_plan
+    async def _aexecute(
+        self, conn: PatientAsyncConnection, statement: Statement[T], *, patient: bool
+    ) -> T:
+        prepare = conn.prepares and statement.keeps_its_plan
         if self._fake is None and not conn.begins:
-            with longer(conn, call.weight, call.patient):
-                cursor = await conn.execute(call.sql, call.parameters, prepare=prepare)
-            return call.answer(await cursor.fetchall())
+            with longer(conn, statement.weight, patient):
+                cursor = await conn.execute(statement.sql, statement.parameters, prepare=prepare)
+            return statement.answer(await cursor.fetchall())
         async with conn.transaction():
             if conn.begins:
                 await conn.execute(self._sql["read_committed"])
             if self._fake is not None:
                 await conn.execute(self._sql["fake_now"], (self._fake.now().isoformat(),))
-            with longer(conn, call.weight, call.patient):
-                cursor = await conn.execute(call.sql, call.parameters)
+            with longer(conn, statement.weight, patient):
+                cursor = await conn.execute(statement.sql, statement.parameters)
                 rows = await cursor.fetchall()
-        return call.answer(rows)
+        return statement.answer(rows)
 
     def _check(self, conn: PatientConnection, *, again: bool) -> None:
         """Once per store, and where something is missing: is this the schema that we know?

@@ -13,12 +13,10 @@ import apsw
 
 from windlass.domain.checkup import Finding, Limits, error, fine, note, warning
 from windlass.store.checks import Check, Needs
-from windlass.store.interface import Call
 from windlass.store.room import judge_room
 from windlass.store.sqlite import faults
 from windlass.store.sqlite.files import REMOTE, filesystem_of, mounts
 from windlass.store.sqlite.integrity import look_fully, look_quickly, reading
-from windlass.store.sqlite.operations import Kind, SqliteCall
 from windlass.store.sqlite.transaction import Transaction, queries
 
 T = TypeVar("T")
@@ -27,7 +25,11 @@ _FULL = 2
 _OTHERS = 0o077
 
 
-def checks(path: Path, run: Callable[[Call[Finding]], Finding], *, full: bool) -> Sequence[Check]:
+Read = Callable[[Callable[[Transaction], Finding]], Finding]
+"""Reads through a connection that the store has open."""
+
+
+def checks(path: Path, read: Read, *, full: bool) -> Sequence[Check]:
     """All of them, in the order in which they are told."""
     return [
         Check(name="sqlite", look=lambda _: [judge_version(version())], needs=Needs.NOTHING),
@@ -35,7 +37,7 @@ def checks(path: Path, run: Callable[[Call[Finding]], Finding], *, full: bool) -
         Check(name="disk", look=lambda limits: _disk(path, limits), needs=Needs.NOTHING),
         Check(name="log", look=lambda limits: _log(path, limits), needs=Needs.STORE),
         _pages(path, full=full),
-        Check(name="durability", look=lambda _: [run(_durability())]),
+        Check(name="durability", look=lambda _: [read(_durability)]),
     ]
 
 
@@ -114,15 +116,11 @@ def _journal_mode(path: Path) -> str:
         return str(connection.execute(queries()["journal_mode"]).get)
 
 
-def _durability() -> Call[Finding]:
+def _durability(tx: Transaction) -> Finding:
     """As it is on a connection of ours: what is set there is not in the file."""
-
-    def body(tx: Transaction) -> Finding:
-        (synchronous,) = tx.fetch_one("synchronous") or (0,)
-        (mapped,) = tx.fetch_one("mmap_size") or (0,)
-        return judge_settings(synchronous, mapped)
-
-    return SqliteCall("durability", Kind.READ, body, repeatable=True)
+    (synchronous,) = tx.fetch_one("synchronous") or (0,)
+    (mapped,) = tx.fetch_one("mmap_size") or (0,)
+    return judge_settings(synchronous, mapped)
 
 
 def judge_settings(synchronous: int, mapped: int) -> Finding:

@@ -12,7 +12,7 @@ from windlass.domain.states import Intent, Status, Verb, advance
 from windlass.duration import MAX_SECONDS
 from windlass.errors import BadArguments, RunExpires, RunNotFound
 from windlass.store.sqlite.moves import End, Moves, Place, lease_of, ready_of, timer_of
-from windlass.store.sqlite.read import get_run
+from windlass.store.sqlite.runs import get_run
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.values import (
     blob_or_none,

@@ -27,7 +27,7 @@ Name = tuple[str, bytes]
 _NO_LENGTHS = (None, None, None, None)
 
 
-def enqueue(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
+def enqueue(tx: Transaction, runs: Sequence[NewRun], *, patient: bool = True) -> Sequence[Enqueued]:
     """Insert runs, all or none; answer in the order given."""
     for run in runs:
         lengths = (run.delay, run.key_ttl, run.expires_in, run.deadline_in)

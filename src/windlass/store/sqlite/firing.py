@@ -71,7 +71,7 @@ class _Judged(NamedTuple):
     again: bool = False
 
 
-def fire(tx: Transaction, decisions: Sequence[Decision]) -> FireReply:
+def fire_schedules(tx: Transaction, decisions: Sequence[Decision]) -> FireReply:
     """Apply decisions, each wholly or not at all."""
     held = list(_hold(tx, decisions))
     _prune(

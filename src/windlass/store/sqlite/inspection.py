@@ -3,33 +3,13 @@
 from collections.abc import Sequence
 
 from windlass.domain.inspection import Demand, Overdue, Running, WorkerState
-from windlass.store.interface import Call
 from windlass.store.sqlite import workers
-from windlass.store.sqlite.operations import Kind, SqliteCall
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import from_micros, from_micros_or_none, micros_of, to_id
 
 
-class SqliteInspection:
-    """The operations of :class:`windlass.store.inspection.InspectionOperations`."""
-
-    def workers(self, most: int) -> Call[Sequence[WorkerState]]:
-        return SqliteCall(
-            "inspect_workers", Kind.SCAN, lambda tx: _workers(tx, most), repeatable=True
-        )
-
-    def demand(self, most: int) -> Call[Sequence[Demand]]:
-        return SqliteCall(
-            "inspect_demand", Kind.SCAN, lambda tx: _demand(tx, most), repeatable=True
-        )
-
-    def overdue(self, late: float, most: int) -> Call[Sequence[Overdue]]:
-        return SqliteCall(
-            "overdue", Kind.SCAN, lambda tx: _overdue(tx, late, most), repeatable=True
-        )
-
-
-def _workers(tx: Transaction, most: int) -> Sequence[WorkerState]:
+def inspect_workers(tx: Transaction, most: int) -> Sequence[WorkerState]:
+    """Return all workers known, and what they hold."""
     now = from_micros(tx.now)
     found = []
     for info in workers.list_workers(tx):
@@ -67,7 +47,8 @@ def _running(row: Row) -> Running:
     )
 
 
-def _demand(tx: Transaction, most: int) -> Sequence[Demand]:
+def inspect_demand(tx: Transaction, most: int) -> Sequence[Demand]:
+    """Return what is ready, by queue and job."""
     return [
         Demand(
             queue=queue,
@@ -81,7 +62,8 @@ def _demand(tx: Transaction, most: int) -> Sequence[Demand]:
     ]
 
 
-def _overdue(tx: Transaction, late: float, most: int) -> Sequence[Overdue]:
+def inspect_overdue(tx: Transaction, late: float, most: int) -> Sequence[Overdue]:
+    """Return runs that should no longer be running."""
     rows = tx.fetch("overdue", {"before": tx.now - micros_of(late), "most": most})
     return [
         Overdue(

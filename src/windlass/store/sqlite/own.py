@@ -31,10 +31,10 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 from windlass.domain.run import NewRun
 from windlass.errors import BadOption, StoreUnavailable, UsageError
-from windlass.store.sqlite import read
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.enqueue import enqueue
 from windlass.store.sqlite.forks import Stay, gate
+from windlass.store.sqlite.runs import get_runs
 from windlass.store.transactions import Joined, Parameters, Rows
 
 P = ParamSpec("P")
@@ -76,7 +76,7 @@ class SqliteTransaction:
             tx = self._connection.transaction()
             answers = enqueue(tx, runs)
             known = [answer.id for answer in answers if not answer.created]
-            return Joined(answers, read.get_runs(tx, runs[0].tenant, known) if known else ())
+            return Joined(answers, get_runs(tx, runs[0].tenant, known) if known else ())
 
     def begin(self) -> None:
         """Wait for the write lock."""

@@ -70,18 +70,20 @@ class Kept(NamedTuple):
     updated_at: int
 
 
-def put(tx: Transaction, new: Sequence[NewSchedule]) -> Sequence[Stored]:
+def put_schedules(
+    tx: Transaction, schedules: Sequence[NewSchedule], *, patient: bool
+) -> Sequence[Stored]:
     """Store schedules, found by key or, without one, by id."""
-    return [_put(tx, schedule) for schedule in new]
+    return [_put(tx, schedule) for schedule in schedules]
 
 
-def get(tx: Transaction, ref: ScheduleRef) -> ScheduleRow | None:
+def get_schedule(tx: Transaction, ref: ScheduleRef) -> ScheduleRow | None:
     """Return one schedule."""
     kept = find(tx, ref)
     return None if kept is None else _row(kept)
 
 
-def list_all(tx: Transaction, query: ScheduleFilter) -> Sequence[ScheduleRow]:
+def list_schedules(tx: Transaction, query: ScheduleFilter) -> Sequence[ScheduleRow]:
     """Return a page of schedules, newest id first."""
     below = PAST_LAST_ID if query.before is None else blob_or_none(query.before)
     if below is None:
@@ -97,7 +99,7 @@ def list_all(tx: Transaction, query: ScheduleFilter) -> Sequence[ScheduleRow]:
     return [_row(Kept._make(row)) for row in tx.fetch("list_schedules", bindings)]
 
 
-def set_enabled(
+def enable_schedule(
     tx: Transaction,
     ref: ScheduleRef,
     enabled: bool,
@@ -115,10 +117,10 @@ def set_enabled(
     tx.execute("enable_schedule", (enabled, slot, kept.seq + 1, tx.now, *name))
     event = EventType.SCHEDULE_RESUMED if enabled else EventType.SCHEDULE_PAUSED
     tell(tx, name, kept.seq + 1, event)
-    return get(tx, ref)
+    return get_schedule(tx, ref)
 
 
-def delete(tx: Transaction, ref: ScheduleRef, limit: int) -> bool:
+def delete_schedule(tx: Transaction, ref: ScheduleRef, limit: int) -> bool:
     """Delete a schedule with so many of its slots; return whether it was there."""
     kept = find(tx, ref)
     if kept is None:
@@ -150,7 +152,7 @@ def _drop_slots(tx: Transaction, name: Row, limit: int) -> bool:
     return tx.fetch_one("any_slot", name) is not None
 
 
-def due(tx: Transaction, limit: int) -> DueReply:
+def due_schedules(tx: Transaction, limit: int) -> DueReply:
     """Return the schedules whose next slot has come, the longest overdue first."""
     rows = [_row(Kept._make(row)) for row in tx.fetch("due_schedules", (tx.now, limit))]
     following = tx.fetch_one("next_schedule", (tx.now,))
@@ -163,14 +165,14 @@ def due(tx: Transaction, limit: int) -> DueReply:
     )
 
 
-def coming(tx: Transaction, after: ScheduleRef | None, limit: int) -> ComingReply:
+def coming_schedules(tx: Transaction, after: ScheduleRef | None, limit: int) -> ComingReply:
     """Return the enabled schedules that have a next slot, in the order of their names."""
     name = ("", b"") if after is None else (after.tenant, blob_or_none(after.id or "") or b"")
     rows = tx.fetch("coming_schedules", (*name, limit))
     return ComingReply(now=from_micros(tx.now), rows=tuple(_row(Kept._make(row)) for row in rows))
 
 
-def slots(
+def list_slots(
     tx: Transaction, ref: ScheduleRef, before: datetime | None, limit: int
 ) -> Sequence[SlotRow]:
     """Return what became of a schedule's slots, newest first."""

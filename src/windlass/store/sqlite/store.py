@@ -24,9 +24,8 @@ from windlass.offloop import off_loop
 from windlass.sources import Sources
 from windlass.store.blocking import BlockingCalls
 from windlass.store.checks import Check
-from windlass.store.inspection import InspectionOperations
-from windlass.store.interface import Call, Migration, Operations, Wakeups
-from windlass.store.scheduling import ScheduleOperations
+from windlass.store.interface import Migration, Wakeups
+from windlass.store.operations import Access, Call, Operations
 from windlass.store.sqlite.backup import backup
 from windlass.store.sqlite.ballast import Ballast
 from windlass.store.sqlite.checks import checks
@@ -34,24 +33,20 @@ from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
 from windlass.store.sqlite.custody import Custody
 from windlass.store.sqlite.files import parse_path
 from windlass.store.sqlite.forks import gate
-from windlass.store.sqlite.inspection import SqliteInspection
 from windlass.store.sqlite.migrate import Schema, look_at_version
-from windlass.store.sqlite.operations import Kind, SqliteCall, SqliteOperations
+from windlass.store.sqlite.operations import bind
 from windlass.store.sqlite.own import (
     AsyncSqliteTransaction,
     SqliteTransaction,
     Transactions,
     check_joined,
 )
-from windlass.store.sqlite.schedule_calls import SqliteSchedules
 from windlass.store.sqlite.transaction import StoreClock
 from windlass.store.sqlite.wakeups import Bell
 from windlass.store.sqlite.writer import Writer
 from windlass.store.transactions import Joined, TransactionScope
 
 T = TypeVar("T")
-
-_NEW_WORK = frozenset({"enqueue", "fire_schedules", "release_waiting"})
 
 
 class _Process:
@@ -93,25 +88,8 @@ class SqliteStore:
         self._custody = Custody(self.path)
         self._ballast = Ballast(self.path, ballast, self._custody.prepare)
         self._schema = Schema()
-        self._operations = SqliteOperations()
-        self._schedules = SqliteSchedules()
-        self._inspection = SqliteInspection()
+        self.operations = Operations()
         self._process = self._new_process()
-
-    @property
-    def operations(self) -> Operations:
-        """Where calls are made."""
-        return self._operations
-
-    @property
-    def schedules(self) -> ScheduleOperations:
-        """Where calls about schedules are made."""
-        return self._schedules
-
-    @property
-    def inspection(self) -> InspectionOperations:
-        """Where operators' questions are made."""
-        return self._inspection
 
     def admit(self, write: str) -> None:
         """Refuse what would wait for a lock that the caller itself, or nobody, holds."""
@@ -128,11 +106,11 @@ class SqliteStore:
 
     async def arun(self, call: Call[T]) -> T:
         """Run a call without blocking the loop."""
-        ours = _ours(call)
+        ours, access = bind(call), call.operation.access
         own = self._own()
-        if ours.kind is Kind.WRITE:
+        if access is Access.WRITE:
             self._begin(call)
-        if ours.kind is Kind.WRITE or not own.opened:
+        if access is Access.WRITE or not own.opened:
             # Opening the file, and making its tables, is for the thread as well.
             try:
                 result = await own.writer.submit(ours)
@@ -142,7 +120,7 @@ class SqliteStore:
                 result = await own.writer.submit(ours)
             own.opened = True
             return result
-        if ours.kind is Kind.READ:
+        if access is Access.READ:
             try:
                 return own.reading.read(ours.body)
             except StoreUnavailable:
@@ -186,7 +164,7 @@ class SqliteStore:
 
     def checks(self, *, full: bool = False) -> Sequence[Check]:
         """What can be wrong with the file, its disk and the SQLite that reads it."""
-        return checks(self.path, self.run, full=full)
+        return checks(self.path, self._own().blocking.read, full=full)
 
     def migrate(self) -> Migration:
         """Bring the schema up to date."""
@@ -235,13 +213,13 @@ class SqliteStore:
         self.close()
 
     def _run(self, call: Call[T]) -> T:
-        ours = _ours(call)
+        ours = bind(call)
         own = self._own()
-        if ours.kind is not Kind.WRITE:
+        if call.operation.access is not Access.WRITE:
             return own.blocking.read(ours.body)
         self._begin(call)
         own.transactions.refuse_blocking()
-        connection = own.renewing if call.name == "renew" else own.blocking
+        connection = own.renewing if call.operation.urgent else own.blocking
         try:
             return connection.write(ours.body)
         except StoreFull:
@@ -252,12 +230,12 @@ class SqliteStore:
     def _begin(self, call: Call[T]) -> None:
         """Refuse what cannot go well: new work on a full disk, a wait for a lock of our own."""
         self.admit(call.name)
-        if call.name in _NEW_WORK:
+        if call.operation.new_work:
             self._ballast.lay()
 
     def _make_room(self, call: Call[T]) -> bool:
         """Let go of the ballast, though not for new work. Nothing of the call was written."""
-        return call.name not in _NEW_WORK and self._ballast.drop()
+        return not call.operation.new_work and self._ballast.drop()
 
     def _new_process(self) -> _Process:
         def connection() -> Connection:
@@ -280,9 +258,3 @@ class SqliteStore:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._process))
             self._process = self._new_process()
         return self._process
-
-
-def _ours(call: Call[T]) -> SqliteCall[T]:
-    if not isinstance(call, SqliteCall):
-        raise TypeError(f"{call.name} was made by another store")
-    return call

@@ -25,7 +25,7 @@ from windlass.offloop import off_loop
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.faults import FATAL
 from windlass.store.sqlite.forks import gate
-from windlass.store.sqlite.operations import SqliteCall
+from windlass.store.sqlite.operations import Bound
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ MERGED_ROWS = 250
 
 
 class _Item(NamedTuple):
-    call: SqliteCall[Any]
+    call: Bound[Any]
     future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
 
@@ -56,7 +56,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    async def submit(self, call: SqliteCall[T]) -> T:
+    async def submit(self, call: Bound[T]) -> T:
         """Run a write with whatever else is queued; return when it is durable."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()

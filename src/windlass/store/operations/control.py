@@ -2,33 +2,33 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
 
 from windlass.domain.run import RunRecord, RunRef
-from windlass.store.calls import Call
+from windlass.store.operations.declare import write
 
 
-class ControlOperations(Protocol):
+class ControlOperations:
     """The verbs of operators. A run that does not exist raises RunNotFound."""
 
-    def cancel(self, run: RunRef, reason: str | None) -> Call[RunRecord]:
+    @write(patient=True)
+    def cancel(self, run: RunRef, reason: str | None) -> RunRecord:
         """End a run that has not started (final); ask for the end of a running one.
 
         Repeating it is harmless. A finished run raises IllegalTransition, except one that
         is canceled already, which is returned as it is.
         """
-        ...
 
-    def retry(self, run: RunRef, max_attempts: int | None) -> Call[RunRecord]:
+    @write(repeatable=False, patient=True)
+    def retry(self, run: RunRef, max_attempts: int | None) -> RunRecord:
         """Reopen a failed, canceled or stale run: queued, with a fresh budget.
 
         Token, attempt and seq go on; failures and crash_count start at zero.
         """
-        ...
 
+    @write(repeatable=False, patient=True)
     def reschedule(
         self, run: RunRef, *, at: datetime | None = None, delay: float | None = None
-    ) -> Call[RunRecord]:
+    ) -> RunRecord:
         """Move a run that has not started to another time; reopen one that ended, for that time.
 
         Either ``at`` or ``delay``, in seconds from the store's now. A time that has come makes it
@@ -36,8 +36,7 @@ class ControlOperations(Protocol):
         by then raises RunExpires. What ended is reopened as by :meth:`retry`, which also takes
         its expiry and deadline away. A running or succeeded run raises IllegalTransition.
         """
-        ...
 
-    def discard(self, tenant: str, runs: Sequence[str]) -> Call[int]:
+    @write(repeatable=False, patient=True)
+    def discard(self, tenant: str, runs: Sequence[str]) -> int:
         """Take failed runs off the list of dead letters; returns how many were on it."""
-        ...

@@ -1,0 +1,25 @@
+"""What is known of jobs, on PostgreSQL: see `store/operations/jobs.py`."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.domain.run import JobRow
+from windlass.store.postgres.statement import Statement, every, first, nothing
+
+_encode = msgspec.json.Encoder().encode
+
+
+def sync_jobs(jobs: Sequence[JobRow], worker: str | None) -> Statement[None]:
+    """Insert or update job rows."""
+    return Statement("sync_jobs", (_encode(jobs).decode(), worker), nothing)
+
+
+def get_job(tenant: str, name: str) -> Statement[JobRow | None]:
+    """One job row."""
+    return Statement("list_jobs", (tenant, name, name), first(JobRow))
+
+
+def list_jobs(tenant: str) -> Statement[Sequence[JobRow]]:
+    """All job rows of a tenant."""
+    return Statement("list_jobs", (tenant, None, None), every(JobRow))

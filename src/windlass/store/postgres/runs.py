@@ -1,0 +1,75 @@
+"""Making and reading runs, on PostgreSQL: see `store/operations/runs.py`."""
+
+from collections.abc import Sequence
+
+from windlass.domain.run import Backlog, Enqueued, Event, NewRun, RunFilter, RunRecord, RunRef
+from windlass.store.postgres.ids import check_new, id_or_nobody, only_ids
+from windlass.store.postgres.literals import plain_array, text_array_or_none
+from windlass.store.postgres.new_runs import (
+    are_plain,
+    pack_batch,
+    pack_one,
+    pack_plain,
+    unpack_batch,
+    unpack_one,
+)
+from windlass.store.postgres.statement import Statement, every, first, one
+
+
+def enqueue(runs: Sequence[NewRun], *, patient: bool) -> Statement[Sequence[Enqueued]]:
+    """Insert runs; one alone, and those without options, take shorter ways."""
+    check_new(runs)
+    if len(runs) == 1 and (patient or runs[0].key is None):
+        return Statement("enqueue", pack_one(runs[0]), unpack_one)
+    plain = are_plain(runs)
+    return Statement(
+        "enqueue_plain" if plain else "enqueue_many",
+        pack_plain(runs) if plain else (*pack_batch(runs), patient),
+        lambda rows: unpack_batch(runs, rows[0][0]),
+    )
+
+
+def get_run(run: RunRef) -> Statement[RunRecord | None]:
+    """One run."""
+    return Statement("get_runs", (run.tenant, plain_array(only_ids([run.id]))), first(RunRecord))
+
+
+def has_ended(run: RunRef) -> Statement[bool | None]:
+    """Whether a run has ended."""
+    name = (run.tenant, id_or_nobody(run.id))
+    return Statement("has_ended", name, lambda rows: rows[0][0] if rows else None)
+
+
+def get_runs(tenant: str, ids: Sequence[str]) -> Statement[Sequence[RunRecord]]:
+    """Several runs."""
+    return Statement("get_runs", (tenant, plain_array(only_ids(ids))), every(RunRecord))
+
+
+def list_runs(query: RunFilter) -> Statement[Sequence[RunRecord]]:
+    """A page of runs."""
+    parameters = (
+        query.tenant,
+        query.status,
+        query.job,
+        query.queue,
+        query.tag,
+        query.failure,
+        query.dead,
+        query.created_from,
+        query.created_to,
+        None if query.before is None else id_or_nobody(query.before),
+        query.limit,
+    )
+    return Statement("list_runs", parameters, every(RunRecord))
+
+
+def list_events(run: RunRef, after: int, limit: int) -> Statement[Sequence[Event]]:
+    """A run's events."""
+    parameters = (run.tenant, id_or_nobody(run.id), after, limit)
+    return Statement("list_events", parameters, every(Event))
+
+
+def backlog(queues: Sequence[str] | None, jobs: Sequence[str] | None) -> Statement[Backlog]:
+    """What is left to do."""
+    parameters = (text_array_or_none(queues), text_array_or_none(jobs))
+    return Statement("backlog", parameters, one(Backlog))
