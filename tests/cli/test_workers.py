@@ -12,7 +12,7 @@ import pytest
 from tests.cli.kit import PATIENCE, command, fails, make_app, ok, ok_json, run
 from tests.cli.test_demo import read_all
 from windlass import Windlass
-from windlass.domain.run import Want, WorkerInfo
+from windlass.domain.run import Blocked, Held, Want, WorkerInfo
 
 
 @pytest.fixture
@@ -41,6 +41,23 @@ def test_no_worker_at_all(url: str, app: Windlass) -> None:
     assert ok("workers", "--url", url).startswith("No worker is running: start one")
     assert ok_json("workers", "--url", url, "--json") == []
     assert app.workers() == []
+
+
+def test_a_worker_whose_event_loop_is_blocked_says_by_whom(url: str, app: Windlass) -> None:
+    blocker = app.enqueue("greet")
+    hire(app, "box:7:aaaaaa", takes=1)
+    held = Held("default", blocker.id, 1)
+    blocked = Blocked(seconds=90.0, tenant="default", run=blocker.id)
+    app.store.run(app.store.operations.renew("box:7:aaaaaa", 30, [held], 1, blocked))
+
+    result = run("workers", "--url", url)
+
+    assert result.stdout.splitlines()[1].split()[:2] == ["box:7:aaaaaa", "blocked"]
+    assert f"box:7:aaaaaa: its event loop has been blocked by run {blocker.id} for 1 m 3" in (
+        result.stderr
+    )
+    (shown,) = ok_json("workers", "--url", url, "--json")
+    assert (shown["blocked_run"], shown["alive"]) == (blocker.id, True)
 
 
 def test_into_a_pipe_goes_a_row_for_each_worker_and_each_run(url: str, app: Windlass) -> None:

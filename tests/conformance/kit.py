@@ -15,6 +15,7 @@ from windlass.domain.event import EventType
 from windlass.domain.outcome import ErrorInfo, Outcome
 from windlass.domain.run import (
     DEFAULT_TENANT,
+    Blocked,
     Claimed,
     CycleReply,
     Enqueued,
@@ -226,10 +227,11 @@ class Driver:
         worker: str = WORKER,
         lease: float = LEASE,
         settled: int = 0,
+        blocked: Blocked | None = None,
     ) -> RenewReply:
         """Keep a worker alive."""
         names = [Held(item.tenant, item.id, item.token) for item in held]
-        return self.call(self.ops.renew(worker, lease, names, settled))
+        return self.call(self.ops.renew(worker, lease, names, settled, blocked))
 
     def kill(self, worker: str = WORKER) -> None:
         """Let a worker's time run out at this very instant."""

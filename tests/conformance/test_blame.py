@@ -7,7 +7,7 @@ import pytest
 from tests.conformance.kit import Driver, make_error, make_finish
 from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import RunRef
+from windlass.domain.run import Blocked, RunRef
 from windlass.domain.states import Failure, Status
 
 DIED = make_error("its process ended by SIGSEGV", "windlass.ProcessDied")
@@ -78,6 +78,62 @@ def test_a_crash_told_under_a_stale_token_counts_for_nothing(drive: Driver) -> N
 
     assert lost.token == held.token
     assert drive.get(held.ref).crash_count == 0
+
+
+def test_a_worker_that_cannot_vouch_for_its_runs_counts_only_who_is_to_blame(
+    drive: Driver,
+) -> None:
+    blocker, neighbour, isolated = (drive.start() for _ in range(3))
+    end = make_finish(blocker, Outcome.CRASHED, error=DIED)
+    blocked = Blocked(seconds=30.0, tenant="default", run=blocker.id, blamed=(end,))
+
+    reply = drive.renew([isolated], settled=100, blocked=blocked)
+
+    assert (reply.alive, reply.released, reply.lost) == (True, 2, ())
+    record = drive.get(blocker.ref)
+    assert (record.status, record.crash_count, record.failures) == (Status.QUEUED, 1, 0)
+    assert [(a.outcome, a.error) for a in record.attempts] == [(AttemptOutcome.CRASHED, DIED)]
+    record = drive.get(neighbour.ref)
+    assert (record.status, record.crash_count) == (Status.QUEUED, 0)
+    assert [a.outcome for a in record.attempts] == [AttemptOutcome.INTERRUPTED]
+    assert drive.get(isolated.ref).status is Status.RUNNING
+    again = drive.renew([isolated], settled=100, blocked=blocked)
+    assert (again.released, drive.get(blocker.ref).crash_count) == (0, 1)
+
+
+def test_a_run_that_blocks_once_too_often_is_given_up(drive: Driver) -> None:
+    blocker = drive.start()
+    end = make_finish(blocker, Outcome.CRASHED, failure=Failure.CRASHED, error=DIED)
+
+    drive.renew(settled=100, blocked=Blocked(seconds=30.0, blamed=(end,)))
+
+    record = drive.get(blocker.ref)
+    assert (record.status, record.failure, record.crash_count) == (
+        Status.FAILED,
+        Failure.CRASHED,
+        1,
+    )
+
+
+def test_who_is_blamed_but_still_vouched_for_keeps_its_lease(drive: Driver) -> None:
+    held, other = drive.start(), drive.start(worker="w2")
+    ends = tuple(make_finish(run, Outcome.CRASHED) for run in (held, other))
+
+    reply = drive.renew([held], settled=100, blocked=Blocked(seconds=2.0, blamed=ends))
+
+    assert (reply.released, reply.lost) == (0, ())
+    assert {drive.get(run.ref).status for run in (held, other)} == {Status.RUNNING}
+
+
+def test_a_blocked_run_that_is_to_be_canceled_ends_canceled(drive: Driver) -> None:
+    blocker = drive.start()
+    drive.cancel(blocker.ref, "enough")
+
+    ends = (make_finish(blocker, Outcome.CRASHED),)
+    drive.renew(settled=100, blocked=Blocked(seconds=30.0, blamed=ends))
+
+    record = drive.get(blocker.ref)
+    assert (record.status, record.reason, record.crash_count) == (Status.CANCELED, "enough", 1)
 
 
 def test_neighbours_in_a_worker_that_dies_again_and_again_are_not_given_up(drive: Driver) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.kit import JOB, LEASE, WORKER, Driver, ids, make_worker
 from windlass.domain.inspection import Demand, Overdue, WorkerState
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import JobRow, Options
+from windlass.domain.run import Blocked, JobRow, Options
 
 
 def workers(drive: Driver, most: int = 10) -> list[WorkerState]:
@@ -73,6 +73,24 @@ def test_workers_are_told_apart_in_the_order_of_their_start(drive: Driver) -> No
     found = workers(drive)
 
     assert [(w.id, w.busy, names(w)) for w in found] == [("z", 0, []), ("a", 1, [mine.id])]
+
+
+def test_a_blocked_event_loop_is_noted_until_it_answers(drive: Driver) -> None:
+    held = drive.start()
+    since = drive.later(-2)
+
+    drive.renew([held], blocked=Blocked(seconds=2.0, tenant="default", run=held.id))
+    drive.advance(5)
+    drive.renew([held], blocked=Blocked(seconds=7.5))
+
+    (worker,) = drive.call(drive.store.operations.inspect_workers(1))
+    assert worker.blocked_since == since
+    assert (worker.blocked, worker.blocked_run) == (7.0, None)
+    (info,) = drive.call(drive.ops.list_workers())
+    assert info.blocked_since == since
+    drive.renew([held])
+    (worker,) = drive.call(drive.store.operations.inspect_workers(1))
+    assert (worker.blocked, worker.blocked_since, worker.blocked_tenant) == (None, None, None)
 
 
 def test_a_renewal_is_noted(drive: Driver) -> None:

@@ -24,7 +24,7 @@ import psycopg
 import pytest
 
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Finish, Held, NewRun, RunFilter, RunRef, Want
+from windlass.domain.run import Blocked, Finish, Held, NewRun, RunFilter, RunRef, Want
 from windlass.domain.states import Failure, Status
 from windlass.domain.timetable import Decision, Firing, ScheduleRef
 from windlass.sources import Sources
@@ -219,6 +219,9 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         msgspec.structs.replace(end, id=ident)
         for end, ident in zip(others, held[300:], strict=False)
     ]
+    blamed = tuple(
+        Finish(tenant="default", id=ident, token=1, outcome=Outcome.CRASHED) for ident in held
+    )
     named = tuple(RunRef("default", ident) for ident in ready[-50:])
     absent = "00000000-0000-7000-8000-000000000000"
     one = RunRef("default", (held[200:] or held or [absent])[0])
@@ -286,6 +289,11 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "delete schedule": (session.ops.delete_schedule(ScheduleRef(key=session.doomed()), 3),
                             "schedule_slots_pkey", 50),
         "forget slots": (session.ops.forget_slots(3), "schedule_slots_pkey", 50),
+        "renew while blocked": (ops.renew("w3", 30.0, [Held("default", one.id, 1)], 0,
+                                          Blocked(seconds=2.0, run=one.id)),
+                                "leases_by_worker", 2_000),
+        "give back and blame": (ops.renew("w4", 30.0, [], 9, Blocked(seconds=30.0, blamed=blamed)),
+                                "leases_by_worker", 1_999),
         "give back": (ops.renew("w2", 30.0, [Held("default", one.id, 1)], 9),
                       "leases_by_worker", 999),
         "reap": (_sweep(ops, reap=True), "leases_by_worker", 999),
@@ -325,7 +333,7 @@ def session(request: pytest.FixtureRequest, any_pg_database: str) -> Iterator[Se
     """
     with psycopg.connect(any_pg_database, autocommit=True) as conn:
         found = Session(conn, any_pg_database)
-        conn.execute("select windlass.register('w1', 3600), windlass.register('w2', 3600)")
+        conn.execute("select windlass.register('w' || n, 3600) from generate_series(1, 4) n")
         if request.param == "one row":
             found.fill(1)
         if request.param != "new":

@@ -13,6 +13,7 @@ import pytest
 from tests.doctor.kit import bad, checkup, claim, hire, make_app, of, only
 from windlass import Windlass
 from windlass.domain.checkup import Severity
+from windlass.domain.run import Blocked, Held
 
 
 @pytest.fixture
@@ -156,6 +157,20 @@ def test_a_run_beyond_its_timeout(url: str, app: Windlass) -> None:
     assert found.severity is Severity.WARNING
     told = f"Run {run.id} of 'post' has been running on w for 1 m 4. s; its timeout is 1 s."
     assert re.fullmatch(told, found.text)
+
+
+def test_a_blocked_event_loop_is_named_with_the_run_that_blocks_it(url: str, app: Windlass) -> None:
+    run = app.enqueue("greet")
+    hire(app)
+    claim(app)
+    blocked = Blocked(seconds=12.0, tenant="default", run=run.id)
+    held = Held("default", run.id, 1)
+    app.store.run(app.store.operations.renew("w", 30.0, [held], 0, blocked))
+
+    found = of(checkup(url), "workers")[1]
+
+    assert found.severity is Severity.WARNING
+    assert found.text.startswith(f"The event loop of w has been blocked by run {run.id} for 12")
 
 
 def test_runs_of_dead_workers_that_nobody_reaps(url: str, app: Windlass) -> None:

@@ -90,7 +90,7 @@ async def test_cancel_whose_hint_was_left_out_need_not_wait_either(
     run = await long.aenqueue()
     async with working(app, **QUIET) as worker:
         await within(started)
-        renewal: Any = worker._renewal
+        renewal: Any = worker.heart.renewal
         answered = renewal._answered
 
         def cancel(reply: Any) -> None:

@@ -589,6 +589,30 @@ async def test_store_that_refuses_every_claim_is_not_asked_without_end(
         assert await app.aresult(run.id, timeout=10) == "done"
 
 
+async def test_run_that_comes_back_before_its_loss_is_told_ends_the_first_attempt(
+    app: Windlass,
+) -> None:
+    """The store had given the lease back, and we are the ones who claim the run again."""
+    started, canceled = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def handler(ctx: Context) -> int:
+        if ctx.attempt == 1:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                canceled.set()
+        return ctx.attempt
+
+    run = await handler.aenqueue()
+    async with working(app, lease="3h", renew="1h") as worker:
+        await within(started)
+        await app.store.arun(app.store.operations.renew(worker.id, 10_800.0, [], 1_000))
+        assert await app.aresult(run.id, timeout=PATIENCE) == 2
+        await within(canceled)
+
+
 async def test_who_cannot_renew_starts_nothing_new(app: Windlass, moody: Moody) -> None:
     started, go = asyncio.Event(), asyncio.Event()
     order: list[int] = []
@@ -607,7 +631,7 @@ async def test_who_cannot_renew_starts_nothing_new(app: Windlass, moody: Moody) 
         await within(started)
         moody.renewals = StoreUnavailable("cut off")
         sources.clock.advance(60.0)
-        renewal: Any = worker._renewal
+        renewal: Any = worker.heart.renewal
         assert not renewal.safe
         await at_rest(worker)  # a claim that was on its way
         moody.cycles.clear()

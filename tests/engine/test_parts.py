@@ -81,6 +81,17 @@ def test_lease_of_another_token_is_not_dropped() -> None:
     assert len(holdings) == 0
 
 
+def test_claim_that_begins_while_others_are_renounced_is_not_settled() -> None:
+    """The loop has just come back, and the renewal thread is about to give up what it held."""
+    holdings = Holdings()
+    old = holdings.begin_claim()
+    holdings._open_claims.add(old + 1)  # as far as `begin_claim` has come
+    holdings.renounce_claims()
+    holdings._claim_no = old + 1
+    assert [holdings.is_renounced(claim) for claim in (old, old + 1)] == [True, False]
+    assert holdings.snapshot() == (old, [])
+
+
 # -- deadlines ----------------------------------------------------------------------------------
 
 
@@ -176,7 +187,8 @@ async def test_lease_is_beyond_doubt_for_two_thirds_of_its_time(
     replies: list[Any] = []
     renewal = Renewal(
         later.store, sources, Holdings(), worker="w", lease=LEASE, every=3600.0,
-        since=sources.clock.monotonic(), answered=replies.append, failed=replies.append,
+        since=sources.clock.monotonic(), max_crashes=3, blockage=lambda: None,
+        answered=replies.append, disowned=replies.append, failed=replies.append,
     )  # fmt: skip
     info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=("handler",), seats=1)
     await later.store.arun(later.store.operations.register(info, LEASE))

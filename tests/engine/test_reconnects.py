@@ -153,7 +153,8 @@ async def renewing(store: PostgresStore, sources: Sources, every: float) -> list
     told: list[object] = []
     renewal = Renewal(
         store, sources, Holdings(), worker="w", lease=30.0, every=every, since=0.0,
-        answered=told.append, failed=told.append,
+        max_crashes=3, blockage=lambda: None, answered=told.append, disowned=told.append,
+        failed=told.append,
     )  # fmt: skip
     impatient = Impatient(2)
     renewal._now, renewal._stopped = impatient, impatient.over

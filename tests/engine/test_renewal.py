@@ -41,8 +41,8 @@ async def test_error_of_the_heartbeat_ends_the_worker_and_is_told(
     task = asyncio.create_task(worker.run())
     await within(started)
     monkeypatch.setattr(app.store, "run", run)
-    assert worker._renewal is not None
-    worker._renewal.hurry()
+    assert worker.heart.renewal is not None
+    worker.heart.renewal.hurry()
     with pytest.raises(ValueError, match="an answer that nobody understands"):
         await asyncio.wait_for(task, PATIENCE)
     monkeypatch.undo()
@@ -61,7 +61,8 @@ def test_heartbeat_ends_with_the_loop_of_its_worker(tmp_path: Path) -> None:
     async def begin() -> Renewal:
         renewal = Renewal(
             app.store, Sources.system(), Holdings(), worker="w", lease=30.0, every=3600.0,
-            since=0.0, answered=lambda _: None, failed=lambda _: None,
+            since=0.0, max_crashes=3, blockage=lambda: None, answered=lambda _: None,
+            disowned=lambda _: None, failed=lambda _: None,
         )  # fmt: skip
         renewal.start()
         return renewal
@@ -95,8 +96,8 @@ async def test_first_lease_counts_from_when_the_registration_was_sent(
         worker = app.worker(services=False)
         task = asyncio.create_task(worker.run())
         await within(worker.started)
-        assert worker._renewal is not None
-        assert not worker._renewal.safe
+        assert worker.heart.renewal is not None
+        assert not worker.heart.renewal.safe
         worker.stop()
         await asyncio.wait_for(task, PATIENCE)
 
@@ -131,7 +132,7 @@ async def test_intent_of_a_newer_program_is_left_alone(app: Windlass, url: str) 
         await asyncio.wait_for(started.acquire(), PATIENCE)
         wish(url, "pause")
         heard = asyncio.Event()
-        renewal: Any = worker._renewal
+        renewal: Any = worker.heart.renewal
         answered = renewal._answered
 
         def hear(reply: RenewReply) -> None:

@@ -299,7 +299,7 @@ async def check_left_behind(app: Windlass, worker: Worker, run: Any) -> None:
     assert (run.status, run.failures, run.crash_count) == ("queued", 0, 0)
     assert [attempt.outcome for attempt in run.attempts] == [AttemptOutcome.INTERRUPTED]
     assert await app.aworkers() == []
-    renewal: Any = worker._renewal
+    renewal: Any = worker.heart.renewal
     renewal._thread.join(PATIENCE)
     assert not renewal._thread.is_alive()
 
@@ -388,7 +388,7 @@ async def test_worker_that_cannot_listen_leaves_nothing_behind(
     with pytest.raises(ZeroDivisionError, match="listen"):
         await asyncio.wait_for(worker.run(), PATIENCE)
     assert await app.aworkers() == []
-    renewal: Any = worker._renewal
+    renewal: Any = worker.heart.renewal
     renewal._thread.join(PATIENCE)
     assert not renewal._thread.is_alive()
 

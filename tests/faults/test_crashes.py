@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.faults import cgroups
-from tests.faults.harness import Fleet, Stage, eventually
+from tests.faults.harness import SLACK, Fleet, Stage, eventually
 from tests.faults.programs.isolated import define
 from windlass import AttemptOutcome, Windlass
 
@@ -131,20 +132,60 @@ def test_a_poison_run_that_no_child_can_find_is_found_by_halves(
     assert max(run.crash_count for run in runs) < pill.crash_count
 
 
-def test_a_handler_that_blocks_the_loop_keeps_its_lease(
+def test_a_handler_that_blocks_the_loop_loses_its_runs_to_others(
     stage: Stage, fleet: Fleet, jobs: Windlass
 ) -> None:
-    """F07: longer than a lease, with others about who would take its runs."""
-    neighbours = jobs.enqueue_many(jobs.jobs["good"].request(n=n, ms=300) for n in range(4))
-    run = jobs.jobs["stall"].enqueue(seconds=1.5 * CALM["lease"])
-    process = fleet.command("--processes", "2", **CALM)
-    stage.quiet()
+    """F07: longer than a lease, with others about who take what it cannot vouch for."""
+    runs = [jobs.jobs[name].enqueue() for name in ("block", "hold", "hold", "patient_process")]
+    blocker, *neighbours, isolated = runs
+    first = fleet.command(**CALM)
+    lines = stage.await_start(*(run.id for run in runs))
+    second = fleet.ready_command(**CALM)
+    stage.witness.raise_flag("go")
+    stage.await_start(*(run.id for run in (blocker, *neighbours)), attempt=2)
+    stage.witness.raise_flag("release")
+    for run in (blocker, *neighbours):
+        assert jobs.result(run.id, timeout=20) == 2
 
-    stage.check(acked=[run.id])
-    for each in (run, *neighbours):
-        each.refresh()
-        assert (each.status, each.attempt, each.crash_count) == ("succeeded", 1, 0)
-    assert process.alive
+    assert [attempt.outcome for attempt in blocker.refresh().attempts] == ["crashed", "succeeded"]
+    for run in neighbours:
+        assert (run.refresh().crash_count, run.attempts[0].outcome) == (0, "interrupted")
+    # Its child process goes on, under the lease that the worker keeps.
+    isolated.refresh()
+    assert (isolated.status, isolated.attempt) == ("running", 1)
+    assert alive(lines[-1].pid)
+    (found,) = [worker for worker in jobs.workers() if worker.pid == first.pid]
+    assert (found.alive, found.blocked_run) == (True, blocker.id)
+    assert f"event loop blocked worker={found.id} run={blocker.id} job=block" in first.log()
+
+    stage.witness.raise_flag("wake")
+    eventually(lambda: "event loop runs again" in first.log(), what="it has come back")
+    isolated.cancel()
+    stage.quiet()
+    stage.check(acked=[run.id for run in runs])
+    assert (isolated.refresh().attempt, isolated.crash_count) == (1, 0)
+    assert first.alive
+    assert second.alive
+
+
+def test_a_blocked_worker_that_is_told_to_stop_ends_by_itself(
+    stage: Stage, fleet: Fleet, jobs: Windlass
+) -> None:
+    runs = [jobs.jobs[name].enqueue() for name in ("block", "hold", "patient_process")]
+    worker = fleet.command(**(CALM | {"lease": 30.0, "drain": 2.0}))
+    lines = stage.await_start(*(run.id for run in runs))
+    stage.witness.raise_flag("go")
+    eventually(lambda: "event loop blocked" in worker.log(), what="it is blocked")
+
+    told = worker.terminate()
+
+    assert worker.wait(within=20) == 1
+    assert time.monotonic() - told < 2.0 + 3 * SLACK
+    blocker, *others = [run.refresh() for run in runs]
+    assert (blocker.status, blocker.crash_count) == ("queued", 1)
+    assert {(run.status, run.crash_count) for run in others} == {("queued", 0)}
+    assert stage.rows("workers") == []
+    eventually(lambda: not alive(lines[-1].pid), what="its child has ended")
 
 
 def test_a_handler_that_holds_the_interpreter_is_fenced(

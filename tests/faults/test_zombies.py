@@ -60,6 +60,8 @@ def test_a_worker_that_wakes_up_after_its_lease_can_record_nothing(
     (attempt,) = stage.rows("attempts", run=later.id)
     assert attempt["worker"] != old["id"]
     assert stage.witness.lines("effects")[-1].pid == sleeper.pid
+    assert "declared dead" in sleeper.log()
+    assert "event loop blocked" not in sleeper.log()  # it stood still with all the others
     stage.check(acked=[later.id])
 
 

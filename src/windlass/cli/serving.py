@@ -53,6 +53,7 @@ def run(
     worn_at = app.settings.having(**{n: options.get(n) for n in _WEAR})
     worker = app.worker(**options)
     worker.sole = True
+    worker.heart.hopeless = lambda: alarm.set(0.0, FAILED)
     if adapt is not None:
         worker.adopt([adapt(spec) for spec in app.jobs.specs()])
     if watch:
@@ -116,6 +117,7 @@ async def _work(
         alarm.set(_time_to_stop(app.settings) + FAREWELL, FAILED)
         betray = partial(worker.betray, "it sent its own process a signal to stop", signals.inside)
         loop.call_soon_threadsafe(betray if signals.inside else worker.stop)
+        worker.heart.expect_stop()
 
     signals.then(stop)
     working = asyncio.create_task(_until_stopped(worker))

@@ -40,7 +40,8 @@ def workers(place: Place, most: int, as_json: bool) -> None:
     """Show who is alive, and what each is doing.
 
     A worker is dead when its lease has run out; it is listed until another worker has taken its
-    runs. A worker's name is HOST:PID:SERIES. All times are by the store's clock.
+    runs. It is blocked when its event loop does not answer. A worker's name is HOST:PID:SERIES. All
+    times are by the store's clock.
     """
     from windlass.cli import output
 
@@ -58,6 +59,8 @@ def workers(place: Place, most: int, as_json: bool) -> None:
         click.echo()
         for line in output.table(RUN_TITLES, rows):
             click.echo(line)
+    for line in filter(None, map(_blocked_line, found)):
+        click.echo(line, err=True)
     click.echo(summary(found), err=True)
 
 
@@ -77,6 +80,8 @@ def _row(worker: "WorkerState") -> tuple[str, ...]:
 
     now = worker.seen_at
     state = output.paint("alive", "green") if worker.alive else output.paint("dead", "red")
+    if worker.alive and worker.blocked is not None:
+        state = output.paint("blocked", "yellow")
     left = f"{max(0.0, worker.lease_left):.0f} s"
     return (
         output.one_line(worker.id),
@@ -89,6 +94,17 @@ def _row(worker: "WorkerState") -> tuple[str, ...]:
         "all" if worker.queues is None else output.one_line(",".join(worker.queues)),
         output.one_line(",".join(worker.jobs)),
     )
+
+
+def _blocked_line(worker: "WorkerState") -> str | None:
+    from windlass.cli import output
+    from windlass.duration import format_duration
+
+    if not worker.alive or worker.blocked is None:
+        return None
+    who = "" if worker.blocked_run is None else f" by run {worker.blocked_run}"
+    name = output.one_line(worker.id)
+    return f"{name}: its event loop has been blocked{who} for {format_duration(worker.blocked)}."
 
 
 def _run_rows(worker: "WorkerState") -> list[tuple[str, ...]]:

@@ -29,8 +29,20 @@ def _look(app: Windlass, limits: Limits) -> Iterator[Finding]:
         )
     else:
         yield note("No worker is alive; nothing waits for one.", "Start `windlass worker`.")
+    yield from _blocked(alive)
     yield from _dead(known, limits)
     yield from _versions(alive)
+
+
+def _blocked(alive: Sequence[WorkerState]) -> Iterator[Finding]:
+    for worker in alive:
+        if worker.blocked is not None:
+            who = "" if worker.blocked_run is None else f" by run {worker.blocked_run}"
+            yield warning(
+                f"The event loop of {worker.id} has been blocked{who} for "
+                f"{format_duration(worker.blocked)}: nothing else on it makes headway.",
+                "Its log has the stack; let the handler await, or give it an executor.",
+            )
 
 
 def _dead(known: Sequence[WorkerState], limits: Limits) -> Iterator[Finding]:

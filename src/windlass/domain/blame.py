@@ -20,6 +20,9 @@ A run that ends its worker without killing it is blamed like one that does (`Wor
 that run on the loop or in threads of a worker that a handler stops have crashed, and it is certain
 where there was only one, or where the stop came from a child process.
 
+A run that blocks its worker's event loop for a lease has crashed, and that is certain. If it is not
+known which one it is, all on the loop have, and it is not (`engine/vouching.py`).
+
 With `max_crashes` = 1 the first crash is one too many, whoever is to blame. PostgreSQL has the
 same rule in `330_reap.sql`.
 """

@@ -35,6 +35,9 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     renewed_at: datetime | None  # None: it has not been heard of since this was not yet noted
     alive_until: datetime
     seen_at: datetime
+    blocked_since: datetime | None = None  # since when its event loop has not answered
+    blocked_tenant: str | None = None
+    blocked_run: str | None = None  # the run whose handler blocks it, where that is known
     busy: int  # all that it holds; `running` may be a part of that
     running: tuple[Running, ...] = ()  # the oldest first
 
@@ -47,6 +50,13 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     def lease_left(self) -> float:
         """Seconds until it is dead, unless it renews; below zero: for how long it has been."""
         return (self.alive_until - self.seen_at).total_seconds()
+
+    @property
+    def blocked(self) -> float | None:
+        """For how many seconds its event loop has not answered."""
+        if self.blocked_since is None:
+            return None
+        return (self.seen_at - self.blocked_since).total_seconds()
 
     def serves(self, queue: str, job: str) -> bool:
         """Whether it would take such a run."""

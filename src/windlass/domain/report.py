@@ -87,9 +87,17 @@ def _message(error: BaseException) -> str:
     return _clean(str.__getitem__(text, slice(MESSAGE_LIMIT)))[:MESSAGE_LIMIT]
 
 
+def clean_traceback(text: str) -> str:
+    """Return what is kept of a stack that was rendered without an exception."""
+    return _cut(_clean(text))
+
+
 def _traceback(error: BaseException) -> str:
-    data = "".join(_render_chain(error)).encode("utf-8")
-    return data[-TRACEBACK_LIMIT:].decode("utf-8", "ignore")
+    return _cut("".join(_render_chain(error)))
+
+
+def _cut(text: str) -> str:
+    return text.encode("utf-8")[-TRACEBACK_LIMIT:].decode("utf-8", "ignore")
 
 
 def _clean(text: str) -> str:

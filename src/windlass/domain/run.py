@@ -176,6 +176,19 @@ class Ordered(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+class Blocked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a worker says with its renewal while its event loop does not answer.
+
+    ``blamed`` are ends of leases that the renewal no longer names: those that count. The others
+    that it does not name are given back uncounted.
+    """
+
+    seconds: float  # for how long
+    tenant: str | None = None
+    run: str | None = None  # which run blocks it, where that is known
+    blamed: tuple[Finish, ...] = ()
+
+
 class RenewReply(msgspec.Struct, frozen=True, kw_only=True):
     """What one renewal brought."""
 
@@ -199,6 +212,9 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime | None = None
     renewed_at: datetime | None = None
     alive_until: datetime | None = None
+    blocked_since: datetime | None = None  # since when its event loop has not answered
+    blocked_tenant: str | None = None
+    blocked_run: str | None = None
 
 
 class SweepReply(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ from windlass.domain.policy import Fatal
 from windlass.domain.run import Claimed, Finish
 from windlass.domain.states import Failure
 from windlass.duration import parse_duration
-from windlass.engine.holdings import Holding, Stop
+from windlass.engine.holdings import Holding, Stop, current
 from windlass.errors import BadPayload, PayloadTooLarge
 from windlass.resources import OpenResources, open_all, open_all_in_thread
 from windlass.sources import Sources
@@ -56,6 +56,7 @@ class Runner:
 
     async def run_async(self, holding: Holding) -> Finish | None:
         """Run an async handler to its end."""
+        current.set(holding)
         try:
             spec = holding.spec
             args, kwargs = arguments_of(holding)

@@ -109,6 +109,11 @@ class Child:
         return self._process.pid
 
     @property
+    def exists(self) -> bool:
+        """Whether the process is there; unlike `alive`, true at once, in any thread."""
+        return not self._reaped
+
+    @property
     def alive(self) -> bool:
         """Whether it has not ended, nor been told to."""
         return not self._ended.is_set() and self._writer is not None

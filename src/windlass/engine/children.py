@@ -117,6 +117,7 @@ class Children:
         except REFUSALS as error:
             raise NotGiven(str(error)) from error
         holding.pid, holding.told = child.pid, lambda: child.tell(_standing(holding))
+        holding.exists = lambda: child.exists
         order, answer = self._order(child, holding, origin), partial(self._do, holding)
         result = child.attempt(order, began=lambda: began(child.runs == 1), answer=answer)
         try:

@@ -1,9 +1,8 @@
-"""The last things that a worker does: it records what can be recorded, and falls silent."""
+"""The last that a worker says: it records what can be recorded."""
 
 import asyncio
 
 from windlass.engine.pump import Pump
-from windlass.engine.renewal import Renewal
 from windlass.errors import StoreError
 from windlass.logs import steady_log
 from windlass.store.interface import Store
@@ -20,10 +19,3 @@ async def last_words(store: Store, pump: Pump, worker: str, deadline: float) -> 
     except (TimeoutError, StoreError) as error:
         extra = {"worker": worker, "error": str(error) or "no answer in time"}
         log.warning("leases left to run out", extra=extra)
-
-
-async def silence(renewal: Renewal | None, deadline: float) -> None:
-    """Stop the heartbeat and wait for it: the store may be closed as soon as we are gone."""
-    if renewal is not None:
-        renewal.stop()
-        await renewal.ended(max(0.1, deadline - asyncio.get_running_loop().time()))

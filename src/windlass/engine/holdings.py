@@ -8,6 +8,7 @@ back a run whose claim reply has just arrived.
 
 import asyncio
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -25,6 +26,10 @@ class Stop(StrEnum):
     LOST = "lost"  # the lease is another's
 
 
+current: ContextVar["Holding"] = ContextVar("windlass_holding")
+"""Whose handler this is, in its task and in those that it makes."""
+
+
 @dataclass(slots=True, eq=False)
 class Holding:
     """One lease, from claim to the recorded end."""
@@ -40,6 +45,7 @@ class Holding:
     suspect: bool = False  # it runs in a child process because a worker has died under it
     isolated: bool = False  # it runs in a child process
     pid: int | None = None  # of the child process that it runs in
+    exists: Callable[[], bool] = lambda: False  # whether that process is there, from any thread
     told: Callable[[], None] | None = None  # passes on how it stands to a child process
     accused: Finish | None = None  # its end, if it outlives a worker that it may have stopped
 
@@ -66,6 +72,7 @@ class Holdings:
     _by_run: dict[tuple[str, str], Holding] = field(default_factory=dict)
     _open_claims: set[int] = field(default_factory=set)
     _claim_no: int = 0
+    _renounced: int = 0
 
     def __len__(self) -> int:
         return len(self._by_run)
@@ -85,9 +92,22 @@ class Holdings:
         """The name they were sent under is dead: what they bring is not waited for."""
         self._open_claims.clear()
 
-    def add(self, holding: Holding) -> None:
-        """Hold a run that was just claimed."""
-        self._by_run[holding.claimed.tenant, holding.claimed.id] = holding
+    def renounce_claims(self) -> None:
+        """Nobody reads the replies of those under way: what they bring is given back. Called by
+        another thread, while the loop is blocked, or just comes back and begins the next."""
+        last = self._renounced = self._claim_no
+        self._open_claims.difference_update([n for n in self._open_claims.copy() if n <= last])
+
+    def is_renounced(self, claim_no: int) -> bool:
+        """Whether what this claim brings has been given back."""
+        return 0 < claim_no <= self._renounced
+
+    def add(self, holding: Holding) -> Holding | None:
+        """Hold a run that was just claimed; returns an older lease of it that was still here."""
+        run = holding.claimed.tenant, holding.claimed.id
+        older = self._by_run.get(run)
+        self._by_run[run] = holding
+        return older
 
     def drop(self, held: Held) -> Holding | None:
         """Forget a lease, unless a newer one of the same run has taken its place."""

@@ -296,10 +296,11 @@ class Pump:
                 "lease lost, nothing recorded", extra={"run": lost.id, "tenant": lost.tenant}
             )
         self._settle(trip.finishes, reply)
-        if trip.worker != self.worker:
+        if trip.worker != self.worker or self._holdings.is_renounced(trip.claim_no):
             if reply.claimed:
                 extra = {"worker": trip.worker, "runs": len(reply.claimed)}
                 log.warning("claim answered too late, dropped", extra=extra)
+                self._refused()  # the next renewal gives them back
         elif reply.refused or reply.locked:
             if reply.refused:
                 self._refused()

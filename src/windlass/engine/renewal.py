@@ -1,8 +1,11 @@
 """Renewal: the heartbeat that keeps a worker's leases, in a thread of its own.
 
-A handler that blocks the loop does not stop it; a process that is stopped does, and so loses its
-leases. It measures from the moment a renewal is *sent*: from then on the store may count. Once
-two thirds of the lease have passed without an answer, the worker starts nothing new
+A handler that blocks the loop does not stop it, but after a lease without an answer of the loop it
+vouches for child processes alone (:mod:`windlass.engine.vouching`). A process that is stopped, or
+whose interpreter is held by a call into C, does stop it, and so loses its leases.
+
+It measures from the moment a renewal is *sent*: from then on the store may count. Once two thirds
+of the lease have passed without an answer, the worker starts nothing new
 (:attr:`Renewal.safe`), by its own monotonic clock, whatever the wall clocks say.
 
 What the store says of itself (it is away, it has trouble) is waited out. Any other error ends the
@@ -13,11 +16,13 @@ worker's loop has closed there is nobody left to renew for.
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from windlass.domain.run import RenewReply
-from windlass.engine.holdings import Holdings
+from windlass.domain.run import Held, RenewReply
+from windlass.engine.holdings import Holding, Holdings, Stop
+from windlass.engine.vouching import give_up, vouch
+from windlass.engine.watchdog import Blockage
 from windlass.errors import SchemaMismatch, StoreError, StoreUnavailable
 from windlass.logs import steady_log
 from windlass.sources import Sources
@@ -39,18 +44,24 @@ class Renewal:
         lease: float,
         every: float,
         since: float,
+        max_crashes: int,
+        blockage: Callable[[], Blockage | None],
         answered: Callable[[RenewReply], None],
+        disowned: Callable[[Held], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """`since` is when the registration was sent, by the monotonic clock; both functions are
-        called on the running loop."""
+        """`since` is when the registration was sent, by the monotonic clock; `answered`, `disowned`
+        and `failed` are called on the running loop."""
         self._store = store
         self._sources = sources
         self._holdings = holdings
         self._worker = worker
         self._lease = lease
         self._every = every
+        self._max_crashes = max_crashes
+        self._blockage = blockage
         self._answered = answered
+        self._disowned = disowned
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
@@ -71,6 +82,20 @@ class Renewal:
     def hurry(self) -> None:
         """Renew now: there may be an order for one of our runs."""
         self._now.set()
+
+    def part(self, blockage: Blockage) -> None:
+        """Give everything back from another thread, and leave: the loop will not do it."""
+        self.stop()
+        said = give_up(self._holdings, blockage, self._max_crashes, everything=True)
+        operations = self._store.operations
+        try:
+            self._store.run(
+                operations.renew(self._worker, self._lease, said.held, said.settled, said.blocked)
+            )
+            self._store.run(operations.retire(self._worker))
+        except StoreError as error:
+            extra = {"worker": self._worker, "error": str(error)}
+            log.warning("leases left to run out", extra=extra)
 
     def stop(self) -> None:
         """End, without waiting for a renewal on its way."""
@@ -111,9 +136,11 @@ class Renewal:
         return self._every / 4 * (0.5 + self._sources.jitter())
 
     def _renew(self) -> bool:
-        settled, held = self._holdings.snapshot()
+        said = vouch(self._holdings, self._blockage(), self._lease, self._max_crashes)
         sent = self._sources.clock.monotonic()
-        call = self._store.operations.renew(self._worker, self._lease, held, settled)
+        call = self._store.operations.renew(
+            self._worker, self._lease, said.held, said.settled, said.blocked
+        )
         try:
             reply = self._store.run(call)
         except StoreUnavailable as error:
@@ -127,8 +154,17 @@ class Renewal:
         if reply.alive:
             self._good_until = sent + self._lease * 2 / 3
         if not self._stopped.is_set():
+            self._disown(said.given_up)
             self._tell(partial(self._answered, reply))
         return True
+
+    def _disown(self, given_up: Sequence[Holding]) -> None:
+        """Tell those that the store took: in threads at once, on the loop when it is back, and not
+        only by the next renewal. By then we may have claimed the same runs again."""
+        for holding in given_up:
+            if holding.stop is not Stop.LOST:
+                holding.stop = Stop.LOST
+                self._tell(partial(self._disowned, holding.held))
 
     def _tell(self, call: Callable[[], None]) -> None:
         try:

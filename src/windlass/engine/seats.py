@@ -117,7 +117,9 @@ class Seats:
                 self._concluded(give_back(claimed))
                 continue
             holding = Holding(claimed, spec)
-            self._holdings.add(holding)
+            older = self._holdings.add(holding)
+            if older is not None and not older.concluded:
+                self._lose(older)  # the store had it back before anybody told us
             if claimed.deadline_in is not None:
                 self._deadlines.after(claimed.deadline_in, holding, self._overran)
             if not is_suspect(claimed.crash_count):

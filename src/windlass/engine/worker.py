@@ -4,7 +4,7 @@ One process, one event loop. Parts, each with a reason of its own:
 
     Holdings  what is leased to us                  Pump     finishes out, claims in
     Lanes     seats per executor                    Seats    attempts, started and stopped
-    Renewal   the heartbeat, in its own thread      Sweeper  dispatcher, expiry, reaper
+    Heart     heartbeat and watchdog, in threads    Sweeper  dispatcher, expiry, reaper
     Children  attempts in processes of their own
     Roster    the jobs it runs, which may change    Scheduler  slots of schedules into runs
 
@@ -36,14 +36,14 @@ from windlass.domain.run import Claimed, Finish, Held, RenewReply, RunRef
 from windlass.engine.attempt import Runner
 from windlass.engine.children import Children, Isolation
 from windlass.engine.ending import Ending
-from windlass.engine.farewell import last_words, silence
+from windlass.engine.farewell import last_words
 from windlass.engine.feeds import Feeds, receive, watch
+from windlass.engine.heart import Heart
 from windlass.engine.holdings import Holdings
 from windlass.engine.idle import drained
 from windlass.engine.names import introduce
 from windlass.engine.options import WorkerOptions
 from windlass.engine.pump import Pump
-from windlass.engine.renewal import Renewal
 from windlass.engine.roster import Roster
 from windlass.engine.scheduler import Scheduler
 from windlass.engine.seats import Seats
@@ -118,8 +118,8 @@ class Worker:
         )
         poll = options.poll
         self._scheduler = Scheduler(store, sources, self._transport, poll=poll, fired=self._hunger)
+        self.heart = self._make_heart()
         self._announce_jobs, self._isolation = announce, isolation
-        self._renewal: Renewal | None = None
         self._feeds = Feeds(self._ended)
         self.started = asyncio.Event()  # it is registered and its jobs are known to the store
         self._stopping, self._changed = asyncio.Event(), asyncio.Event()
@@ -128,6 +128,17 @@ class Worker:
         self.over = False  # it has stopped, and holds nothing any more
         self.sole = False  # nobody but its handlers can cancel its tasks, or stop its loop
         self.ended = 0  # attempts whose end the store has answered
+
+    def _make_heart(self) -> Heart:
+        return Heart(
+            self._store,
+            self._sources,
+            self._holdings,
+            self._options,
+            answered=self._renewed,
+            disowned=lambda held: self._seats.lose(held),
+            failed=self._fail,
+        )
 
     @property
     def id(self) -> str:
@@ -159,6 +170,7 @@ class Worker:
             freed=self._freed,
             may_start=self._may_start,
         )
+        self.heart.start()
         try:
             # A store that is not there may never come.
             if await done_unless(self._stopping, self._register()):
@@ -168,12 +180,12 @@ class Worker:
             if not isinstance(self.failure, WorkerDisrupted):
                 raise
         finally:
-            if self._renewal is not None:
-                try:
+            try:
+                if self.heart.renewal is not None:
                     await self._shut_down()
-                finally:  # even where nothing can be awaited any more
-                    self._renewal.stop()
-            self.over = True
+            finally:  # even where nothing can be awaited any more
+                self.heart.stop()
+                self.over = True
         if self.failure is not None:
             raise self.failure
 
@@ -194,7 +206,7 @@ class Worker:
 
     def unasked(self) -> None:
         """Its task, or that of whoever runs it, was canceled: whose doing is that?"""
-        if self.sole and self._renewal is not None:
+        if self.sole and self.heart.renewal is not None:
             self.betray("it canceled the worker's tasks, or stopped its event loop")
 
     def adopt(self, jobs: Sequence[JobSpec]) -> None:
@@ -228,21 +240,10 @@ class Worker:
             poll=self._options.poll,
             told=self._jobs_told,
             later=self._roster.tell,
-            again=self._renewal is not None,
+            again=self.heart.renewal is not None,
         )
         self._runner.worker = self._pump.worker = info.id
-        self._renewal = Renewal(
-            self._store,
-            self._sources,
-            self._holdings,
-            worker=info.id,
-            lease=self._options.lease,
-            every=self._options.renew,
-            since=sent,
-            answered=lambda reply: self._renewed(info.id, reply),
-            failed=self._fail,
-        )
-        self._renewal.start()
+        self.heart.beat(info.id, sent)
         self._hunger()
 
     async def _serve(self) -> None:
@@ -282,7 +283,7 @@ class Worker:
         await ending.step(self._drain())
         deadline = self._loop.time() + _LAST_WORDS
         await ending.step(last_words(self._store, self._pump, self.id, deadline))
-        await ending.step(silence(self._renewal, deadline))
+        await ending.step(self.heart.silence(deadline))
         await ending.step(close_all(self._resources))
         await ending.step(self._seats.close())
         log.info("worker stopped", extra={"worker": self.id})
@@ -313,7 +314,7 @@ class Worker:
         return self._may_start() and self._rebirth is None and not self._seats.group.members
 
     def _may_start(self) -> bool:
-        return self._renewal is not None and self._renewal.safe
+        return self.heart.safe
 
     def _arrived(self, runs: Sequence[Claimed]) -> None:
         taken = self._seats.take(runs)
@@ -364,8 +365,7 @@ class Worker:
 
     def _overdue(self) -> None:
         """Renew now: it tells whether our runs are still ours, and wanted."""
-        if self._renewal is not None:
-            self._renewal.hurry()
+        self.heart.hurry()
 
     def _reborn(self) -> None:
         """Dead to the store: drop everything and register under a new name."""
@@ -376,8 +376,7 @@ class Worker:
             self._seats.lose_all()  # what still runs can record nothing: no use waiting for it
             return
         log.warning("worker was declared dead, starting over", extra={"worker": self.id})
-        if self._renewal is not None:
-            self._renewal.stop()
+        self.heart.pause()
         self._seats.lose_all()
         self._rebirth = asyncio.create_task(self._register(), name="windlass-register")
         self._rebirth.add_done_callback(self._born)

@@ -87,6 +87,17 @@ async def stall(ctx: Context, seconds: float) -> int:
     return ctx.attempt
 
 
+async def block(ctx: Context) -> int:
+    """The first attempt blocks the event loop until the flag `wake` is up."""
+    witness.write("starts", ctx)
+    while not witness.flag("go"):  # noqa: ASYNC110 - its neighbours are to have started
+        await asyncio.sleep(_LOOK)
+    while ctx.attempt == 1 and not witness.flag("wake"):
+        time.sleep(_LOOK)
+    witness.write("effects", ctx)
+    return ctx.attempt
+
+
 def hold_gil(ctx: SyncContext) -> int:
     """The first attempt does not let go of the interpreter, as a long call into C would not, until
     the flag `wake` is up; the second one holds the lease until the flag `release` is up."""
@@ -244,7 +255,7 @@ def parricide(ctx: SyncContext) -> None:
 def define(made: Windlass) -> None:
     """Make the functions jobs of an application."""
     functions: list[Any] = [good, pill, stall, hold_gil, fork, fork_on_loop, hold, stopper]
-    functions += [masks, parricide, stubborn, patient]
+    functions += [block, masks, parricide, stubborn, patient]
     for function in functions:
         made.job(max_attempts=1)(function)
     for function in functions[-3:]:

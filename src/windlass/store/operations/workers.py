@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from windlass.domain.run import (
+    Blocked,
     CycleReply,
     Finish,
     Held,
@@ -39,13 +40,24 @@ class WorkerOperations:
         """
 
     @write(urgent=True)
-    def renew(self, worker: str, lease: float, held: Sequence[Held], settled: int) -> RenewReply:
+    def renew(
+        self,
+        worker: str,
+        lease: float,
+        held: Sequence[Held],
+        settled: int,
+        blocked: Blocked | None = None,
+    ) -> RenewReply:
         """Keep the worker alive for ``lease`` seconds from now.
 
         Returns the intents for its runs and those of ``held`` that it no longer holds.
         Its leases which ``held`` does not name and whose claim_no <= ``settled`` are given
-        back (``run.interrupted``): their claim's reply never arrived. An expired worker
-        that nobody reaped is revived; a reaped one gets ``alive=False``.
+        back (``run.interrupted``): their claim's reply never arrived, or the worker cannot
+        vouch for them any more. An expired worker that nobody reaped is revived; a reaped one
+        gets ``alive=False``.
+
+        ``blocked`` is kept with the worker until it renews without. Of the leases that are
+        given back, those that it blames end as it says: a crash that counts.
         """
 
     @write()

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
 from windlass.domain.run import (
+    Blocked,
     CycleReply,
     Finish,
     Held,
@@ -48,7 +51,9 @@ def cycle(
     )
 
 
-def renew(worker: str, lease: float, held: Sequence[Held], settled: int) -> Statement[RenewReply]:
+def renew(
+    worker: str, lease: float, held: Sequence[Held], settled: int, blocked: Blocked | None
+) -> Statement[RenewReply]:
     """Keep a worker alive."""
     parameters = (
         worker,
@@ -57,6 +62,7 @@ def renew(worker: str, lease: float, held: Sequence[Held], settled: int) -> Stat
         plain_array([h.id for h in held]),
         plain_array([h.token for h in held]),
         settled,
+        None if blocked is None else msgspec.json.encode(blocked).decode(),
     )
     return Statement("renew", parameters, one(RenewReply))
 

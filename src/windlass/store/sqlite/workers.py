@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from windlass.domain.run import Held, Ordered, RenewReply, WorkerInfo
+from windlass.domain.run import Blocked, Finish, Held, Ordered, RenewReply, WorkerInfo
 from windlass.domain.states import Intent, Verb
+from windlass.store.sqlite.finish import finish
 from windlass.store.sqlite.moves import End, Moves, Place, lease_of
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
@@ -41,11 +42,24 @@ def register(tx: Transaction, worker: WorkerInfo, lease: float) -> datetime:
 
 
 def renew(
-    tx: Transaction, worker: str, lease: float, held: Sequence[Held], settled: int
+    tx: Transaction,
+    worker: str,
+    lease: float,
+    held: Sequence[Held],
+    settled: int,
+    blocked: Blocked | None,
 ) -> RenewReply:
-    """Keep the worker alive; give back what it does not know it has."""
+    """Keep the worker alive; give back what it does not know it has, or does not vouch for."""
     now = from_micros(tx.now)
-    if not tx.execute("renew_worker", (tx.now, tx.now + micros_of(lease), worker)):
+    renewal = {
+        "now": tx.now,
+        "alive_until": tx.now + micros_of(lease),
+        "seconds": None if blocked is None else micros_of(blocked.seconds),
+        "tenant": None if blocked is None else blocked.tenant,
+        "run": None if blocked is None else blocked.run,
+        "worker": worker,
+    }
+    if not tx.execute("renew_worker", renewal):
         return RenewReply(now=now, alive=False, lost=tuple(held))
     named = {(item.tenant, blob_or_none(item.id), item.token): item for item in held}
     orders = []
@@ -55,7 +69,8 @@ def renew(
             unclaimed.append((tenant, blob))
         elif intent is not None:
             orders.append(Ordered(tenant, to_id(blob), token, Intent(intent), reason))
-    give_back(tx, [lease_of(row) for row in tx.fetch_many("get_lease", unclaimed)])
+    leases = [lease_of(row) for row in tx.fetch_many("get_lease", unclaimed)]
+    give_back(tx, _unblamed(tx, leases, () if blocked is None else blocked.blamed))
     return RenewReply(
         now=now,
         alive=True,
@@ -63,6 +78,19 @@ def renew(
         lost=tuple(named.values()),
         released=len(unclaimed),
     )
+
+
+def _unblamed(tx: Transaction, leases: Sequence[Place], blamed: Sequence[Finish]) -> list[Place]:
+    """End those of the leases that are blamed, as it is said; return the others."""
+    ends = {(end.tenant, blob_or_none(end.id), end.token): end for end in blamed}
+    counted = [end for lease in leases if (end := ends.get(_name(lease))) is not None]
+    if counted:
+        finish(tx, counted)
+    return [lease for lease in leases if _name(lease) not in ends]
+
+
+def _name(lease: Place) -> tuple[str, bytes | None, int]:
+    return lease.tenant, lease.id, lease.token
 
 
 def retire(tx: Transaction, worker: str) -> int:
@@ -87,7 +115,8 @@ def give_back(tx: Transaction, leases: Sequence[Place]) -> None:
 
 
 def _worker(row: Row) -> WorkerInfo:
-    ident, host, pid, version, queues, jobs, seats, started_at, renewed_at, alive_until = row
+    ident, host, pid, version, queues, jobs, seats, started_at, renewed_at, alive_until = row[:10]
+    blocked_since, blocked_tenant, blocked_run = row[10:]
     return WorkerInfo(
         id=ident,
         host=host,
@@ -99,4 +128,7 @@ def _worker(row: Row) -> WorkerInfo:
         started_at=from_micros(started_at),
         renewed_at=from_micros_or_none(renewed_at),
         alive_until=from_micros(alive_until),
+        blocked_since=from_micros_or_none(blocked_since),
+        blocked_tenant=blocked_tenant,
+        blocked_run=blocked_run,
     )

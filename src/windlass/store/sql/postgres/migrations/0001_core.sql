@@ -154,7 +154,11 @@ create table windlass.workers (
   seats       integer not null,
   started_at  timestamptz not null,
   alive_until timestamptz not null,
-  renewed_at  timestamptz  -- alive_until alone does not tell how long its lease is
+  renewed_at  timestamptz,  -- alive_until alone does not tell how long its lease is
+  -- while its event loop does not answer: since when, and whose handler blocks it, if known
+  blocked_since  timestamptz,
+  blocked_tenant text,
+  blocked_run    text
 ) with (fillfactor = 50);
 
 -- When somebody swept, for those who judge by time: an outage is no crash of the workers. Only the

@@ -44,7 +44,8 @@ select kind, tenant, id::text, job, queue, token, attempt, failures, crash_count
                       %s::bigint)
 
 -- name: renew
-select json_strip_nulls(windlass.renew(%s, %s, %s::text[], %s::uuid[], %s::bigint[], %s))::text
+select json_strip_nulls(
+         windlass.renew(%s, %s, %s::text[], %s::uuid[], %s::bigint[], %s, %s::json))::text
 
 -- name: retire
 select windlass.retire(%s)

@@ -142,7 +142,11 @@ create table workers (
   seats       integer not null,
   started_at  integer not null,
   alive_until integer not null,
-  renewed_at  integer  -- alive_until alone does not tell how long its lease is
+  renewed_at  integer,  -- alive_until alone does not tell how long its lease is
+  -- while its event loop does not answer: since when, and whose handler blocks it, if known
+  blocked_since  integer,
+  blocked_tenant text,
+  blocked_run    text
 ) strict, without rowid;
 
 -- When somebody swept, for those who judge by time: an outage is no crash of the workers. Only the

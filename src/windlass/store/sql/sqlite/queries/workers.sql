@@ -8,13 +8,19 @@ on conflict (id) do update
   set renewed_at = excluded.renewed_at, alive_until = excluded.alive_until
 
 -- name: renew_worker
-update workers set renewed_at = :now, alive_until = :alive_until where id = :worker
+update workers
+   set renewed_at = :now, alive_until = :alive_until,
+       blocked_since = case when :seconds is not null
+                            then coalesce(blocked_since, :now - :seconds) end,
+       blocked_tenant = :tenant, blocked_run = :run
+ where id = :worker
 
 -- name: delete_worker
 delete from workers where id = :worker
 
 -- name: list_workers
-select id, host, pid, version, queues, jobs, seats, started_at, renewed_at, alive_until
+select id, host, pid, version, queues, jobs, seats, started_at, renewed_at, alive_until,
+       blocked_since, blocked_tenant, blocked_run
   from workers order by started_at, id
 
 -- name: worker_claims

@@ -1,0 +1,116 @@
+"""What a worker whose event loop is blocked says to the store: who crashed, and who did not."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tests.engine.test_parts import SPEC, handler, make_holding
+from windlass import AttemptOutcome, Windlass
+from windlass.domain.run import Want, WorkerInfo
+from windlass.engine.heart import Heart
+from windlass.engine.holdings import Holding, Holdings
+from windlass.engine.options import WorkerOptions
+from windlass.engine.vouching import vouch
+from windlass.engine.watchdog import Blockage
+
+LEASE = 30.0
+
+
+def held(*runs: str) -> tuple[Holdings, list[Holding]]:
+    """Runs that have started on the loop."""
+    holdings, found = Holdings(), [make_holding(run) for run in runs]
+    for holding in found:
+        holding.started = 0.0
+        holdings.add(holding)
+    return holdings, found
+
+
+def blamed(holdings: Holdings, blockage: Blockage) -> list[str]:
+    said = vouch(holdings, blockage, LEASE, max_crashes=3)
+    assert said.blocked is not None
+    assert said.held == []
+    return [end.id for end in said.blocked.blamed]
+
+
+def make_blockage(
+    holding: Holding | None = None, *, anybody: bool = False, seconds: float = LEASE
+) -> Blockage:
+    # A file's name may be no text at all, and a line of generated code anything.
+    stack = 'File "jobs/\udc80.py"\0'
+    return Blockage(seconds=seconds, holding=holding, anybody=anybody, stack=stack)
+
+
+def test_the_run_that_blocks_is_blamed_alone() -> None:
+    holdings, (blocker, _) = held("blocker", "neighbour")
+    assert blamed(holdings, make_blockage(blocker)) == ["blocker"]
+
+
+def test_nobody_is_blamed_for_a_run_that_has_ended_and_left_a_task_behind() -> None:
+    holdings, _ = held("one", "other")
+    assert blamed(holdings, make_blockage(make_holding("gone"))) == []
+
+
+def test_in_a_callback_all_that_run_on_the_loop_are_blamed() -> None:
+    holdings, (_, over, waiting, _) = held("one", "over", "waiting", "other")
+    over.concluded, waiting.started = True, None
+    assert blamed(holdings, make_blockage(anybody=True)) == ["one", "other"]
+
+
+def test_nobody_is_blamed_for_the_task_of_a_host() -> None:
+    holdings, _ = held("one", "other")
+    assert blamed(holdings, make_blockage()) == []
+
+
+def test_until_a_lease_has_passed_everything_is_vouched_for() -> None:
+    holdings, (blocker, neighbour) = held("blocker", "neighbour")
+    said = vouch(holdings, make_blockage(blocker, seconds=LEASE - 0.5), LEASE, max_crashes=3)
+    assert said.held == [blocker.held, neighbour.held]
+    assert said.blocked is not None
+    assert (said.blocked.run, said.blocked.blamed) == ("blocker", ())
+
+
+@pytest.mark.parametrize(("seconds", "crashes"), [(1.5, 0), (25.0, 1)])
+async def test_who_blocks_a_stop_has_crashed_if_it_blocked_for_the_whole_grace(
+    app: Windlass, seconds: float, crashes: int
+) -> None:
+    """A handler that blocks for a second or two, and did not end in time, is not to crash a little
+    with every deployment."""
+    store, left = app.store, threading.Event()
+    info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=("handler",), seats=1)
+    await store.arun(store.operations.register(info, LEASE))
+    run = await app.job(handler).aenqueue()
+    want = Want(limit=1, jobs=("handler",))
+    reply = await store.arun(store.operations.cycle("w", 1, [], want))
+    holdings = Holdings()
+    holding = Holding(reply.claimed[0], SPEC, started=0.0)
+    assert holdings.begin_claim() == 1
+    holdings.add(holding)
+    holdings.settle(1)
+    heart = Heart(
+        store,
+        app.sources,
+        holdings,
+        WorkerOptions(lease=LEASE, renew=3600.0, drain=25.0),
+        answered=lambda *_: None,
+        disowned=lambda _: None,
+        failed=lambda _: None,
+    )
+    heart.hopeless = left.set
+    heart.beat("w", app.sources.clock.monotonic())
+
+    await asyncio.to_thread(heart._part, make_blockage(holding, seconds=seconds))
+
+    assert left.is_set()
+    assert await app.aworkers() == []
+    found = await app.aget(run.id)
+    assert (found.status, found.crash_count) == ("queued", crashes)
+    (attempt,) = found.attempts
+    if crashes:
+        assert attempt.outcome is AttemptOutcome.CRASHED
+        assert attempt.error is not None
+        assert attempt.error.traceback == 'File "jobs/\\udc80.py"\\x00'
+    else:
+        assert attempt.outcome is AttemptOutcome.INTERRUPTED
