@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.client import Request, Run
     from windlass.context import Context, SyncContext
+    from windlass.domain.counts import Count, Counts, QueueState
     from windlass.domain.event import AttemptOutcome, EventType
     from windlass.domain.inspection import WorkerState
     from windlass.domain.outcome import Cancel, Fail, Snooze
@@ -64,6 +65,8 @@ __all__ = [
     "Cancel",
     "ConflictError",
     "Context",
+    "Count",
+    "Counts",
     "DuplicateJob",
     "EventType",
     "Fail",
@@ -77,6 +80,7 @@ __all__ = [
     "NotFound",
     "PayloadTooLarge",
     "ProcessDied",
+    "QueueState",
     "Request",
     "ResultTimeout",
     "Retry",
@@ -111,6 +115,7 @@ _HOMES = {
     "windlass.app": "Windlass",
     "windlass.client": "Request Run",
     "windlass.context": "Context SyncContext",
+    "windlass.domain.counts": "Count Counts QueueState",
     "windlass.domain.event": "AttemptOutcome EventType",
     "windlass.domain.inspection": "WorkerState",
     "windlass.domain.outcome": "Cancel Fail Snooze",

@@ -9,10 +9,11 @@ from windlass.client.run_faces import RunFaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, Unpack
+    from typing import Any, Literal, Unpack
 
     from windlass.client.requests import Request, UsingOptions
     from windlass.client.run import Run
+    from windlass.domain.counts import Counts, QueueState
     from windlass.domain.inspection import WorkerState
     from windlass.requester import Named
     from windlass.verbs import AppVerbs
@@ -73,3 +74,27 @@ class AppFaces(RunFaces):
         """As `workers`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.workers(runs=runs))
+
+    def counts(self, *, by: Literal["status", "queue", "job"] = "status") -> Counts:
+        """How many runs there are, by status, queue or job: `app.counts()["failed"]`.
+
+        Cheap at millions of runs: beyond some thousands, PostgreSQL estimates, and `.estimated`
+        says for which names. Runs that have succeeded are counted by status alone.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.counts(by=by))
+
+    async def acounts(self, *, by: Literal["status", "queue", "job"] = "status") -> Counts:
+        """As `counts`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.counts(by=by))
+
+    def queues(self) -> Sequence[QueueState]:
+        """Queues with something in them: depth, what runs, and the age of the oldest."""
+        verbs = self._verbs
+        return verbs.perform(verbs.queues())
+
+    async def aqueues(self) -> Sequence[QueueState]:
+        """As `queues`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.queues())

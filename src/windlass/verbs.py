@@ -1,13 +1,15 @@
 """What an application does beyond single runs: enqueue by name, look at its workers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from windlass.client.enqueue import enqueue
+from windlass.client.filters import check_by
 from windlass.client.requests import Request, UsingOptions
 from windlass.client.run import Run
 from windlass.client.scope import Scope
 from windlass.client.verbs import RunVerbs
+from windlass.domain.counts import MOST_COUNTED, By, Counts, QueueState, join_queues
 from windlass.domain.inspection import WorkerState
 from windlass.requester import Named, Requester
 from windlass.store.flow import Flow
@@ -51,3 +53,20 @@ class AppVerbs(RunVerbs):
         """
         found: Sequence[WorkerState] = yield self._scope.store.operations.inspect_workers(runs)
         return found
+
+    def counts(self, *, by: Literal["status", "queue", "job"] = "status") -> Flow[Counts]:
+        """How many runs there are, by status, queue or job: `app.counts()["failed"]`.
+
+        Cheap at millions of runs: beyond some thousands, PostgreSQL estimates, and `.estimated`
+        says for which names. Runs that have succeeded are counted by status alone.
+        """
+        kind = check_by(by)
+        rows = yield self._scope.store.operations.count_runs(self._scope.tenant, kind, MOST_COUNTED)
+        return Counts(kind, rows)
+
+    def queues(self) -> Flow[Sequence[QueueState]]:
+        """Queues with something in them: depth, what runs, and the age of the oldest."""
+        operations, tenant = self._scope.store.operations, self._scope.tenant
+        ages = yield operations.queue_ages(tenant, MOST_COUNTED)
+        rows = yield operations.count_runs(tenant, By.QUEUE, MOST_COUNTED)
+        return join_queues(rows, ages)

@@ -10,9 +10,11 @@ from windlass import Windlass, WindlassError
 
 NAMES = [
     "AttemptOutcome", "BadArguments", "BadDuration", "BadOption", "BadPayload", "Cancel",
-    "ConflictError", "Context", "DuplicateJob", "EventType", "Fail", "Failure", "Fatal",
+    "ConflictError", "Context", "Count", "Counts", "DuplicateJob", "EventType", "Fail", "Failure",
+    "Fatal",
     "IllegalTransition", "Job", "JobFileError", "KeyConflict", "LeaseLost", "NotFound",
-    "PayloadTooLarge", "ProcessDied", "Request", "ResultTimeout", "Retry", "RetryAfter", "Run",
+    "PayloadTooLarge", "ProcessDied", "QueueState", "Request", "ResultTimeout", "Retry", "RetryAfter",
+    "Run",
     "RunExpires", "RunFailed",
     "RunNotFound", "Schedule", "ScheduleBusy", "ScheduleNotFound",
     "SchemaMismatch", "Snooze", "Status", "StoreBusy", "StoreError", "StoreFull", "StoreRefused",
@@ -21,10 +23,12 @@ NAMES = [
 ]  # fmt: skip
 
 VERBS = [
-    "acancel", "aclose", "adiscard", "aenqueue", "aenqueue_many", "aevents", "aget", "alist",
+    "acancel", "aclose", "acounts", "adiscard", "aenqueue", "aenqueue_many", "aevents", "aget", "alist",
+    "aqueues",
     "areschedule", "aresult", "aretry", "await_end", "aworkers",
-    "cancel", "close", "discard", "enqueue", "enqueue_many", "events", "get", "ground", "job",
-    "jobs", "list", "migrate", "reschedule", "resource", "result", "retry", "running",
+    "cancel", "close", "counts", "discard", "enqueue", "enqueue_many", "events", "get", "ground",
+    "job",
+    "jobs", "list", "migrate", "queues", "reschedule", "resource", "result", "retry", "running",
     "running_in_thread", "schedule", "schedules", "scope", "settings", "sources", "store",
     "transaction", "transport", "wait", "worker", "workers",
 ]  # fmt: skip

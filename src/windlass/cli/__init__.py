@@ -41,6 +41,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "jobs": Entry("jobs", "jobs", "List jobs and their last runs; check job files."),
         "schedules": Entry("schedules", "schedules", "Look at schedules, and work with them."),
         "workers": Entry("workers", "workers", "Show who is alive, and what each is doing."),
+        "stats": Entry("stats", "stats", "Count runs, and show how deep the queues are."),
         "runs": Entry("runs", "runs", "List runs, newest first."),
         "show": Entry("show", "show", "Show everything about one run."),
         "dead": Entry("dead", "dead", "Look at failed runs; retry or discard them in bulk."),

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, TypedDict
 
 from windlass.client.requests import check_instant
+from windlass.domain.counts import By
 from windlass.domain.job import check_max_attempts, check_text
 from windlass.domain.open_enum import member_of
 from windlass.domain.run import RunFilter
@@ -96,3 +97,12 @@ _LIST_READERS: dict[str, Callable[[str, Any], Any]] = {
     "before": lambda _, value: check_id(value),
     "limit": _page,
 }
+
+
+def check_by(given: str) -> By:
+    """What runs are to be counted by."""
+    try:
+        return By(given)
+    except ValueError:
+        names = ", ".join(By)
+        raise BadOption("by", f"{given!r} is none of {names}") from None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from windlass.domain.counts import By, Count, QueueAge
 from windlass.domain.inspection import Demand, Overdue, WorkerState
 from windlass.store.operations.declare import scan
 
@@ -24,3 +25,19 @@ class InspectionOperations:
     def inspect_overdue(self, late: float, most: int) -> Sequence[Overdue]:
         """Runs that have been running for ``late`` seconds longer than their timeout, and those
         whose worker has been dead for as long; at most ``most``, the oldest first."""
+
+    @scan()
+    def count_runs(self, tenant: str, by: By, most: int) -> Sequence[Count]:
+        """How many runs of a tenant there are, by status and name; names without runs are left out.
+
+        Rows beyond ``most`` of a status may be estimated. How many have succeeded is told by status
+        alone, not by queue or job.
+        """
+
+    @scan()
+    def queue_ages(self, tenant: str, most: int) -> Sequence[QueueAge]:
+        """Since when the oldest ready run of each queue has been ready, by queue.
+
+        The first row has no queue, only the time of the look. The first ``most`` runs of each
+        priority are looked through for one of the tenant.
+        """

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from windlass.domain.counts import By, Count, QueueAge
 from windlass.domain.inspection import Demand, Overdue, WorkerState
 from windlass.store.postgres.statement import Statement, every
 
@@ -19,3 +20,13 @@ def inspect_demand(most: int) -> Statement[Sequence[Demand]]:
 def inspect_overdue(late: float, most: int) -> Statement[Sequence[Overdue]]:
     """Runs that should no longer be running."""
     return Statement("overdue", (late, most), every(Overdue))
+
+
+def count_runs(tenant: str, by: By, most: int) -> Statement[Sequence[Count]]:
+    """How many runs there are."""
+    return Statement("count_runs", (tenant, by, most), every(Count))
+
+
+def queue_ages(tenant: str, most: int) -> Statement[Sequence[QueueAge]]:
+    """Since when the oldest of each queue has been ready."""
+    return Statement("queue_ages", (tenant, most), every(QueueAge))

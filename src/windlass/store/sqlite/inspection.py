@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from windlass.domain.counts import By, Count, QueueAge
 from windlass.domain.inspection import Demand, Overdue, Running, WorkerState
+from windlass.domain.states import Status
 from windlass.store.sqlite import workers
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import from_micros, from_micros_or_none, micros_of, to_id
@@ -80,4 +82,25 @@ def inspect_overdue(tx: Transaction, late: float, most: int) -> Sequence[Overdue
             seen_at=from_micros(tx.now),
         )
         for tenant, blob, job, worker, started_at, timeout, alive_until in rows
+    ]
+
+
+def count_runs(tx: Transaction, tenant: str, by: By, most: int) -> Sequence[Count]:
+    """Count all, and exactly: that reads an index of each table from end to end."""
+    if by is not By.STATUS:
+        rows = tx.fetch("count_by_name", {"tenant": tenant, "by": by})
+        return [Count(name=name, status=Status(status), count=n) for name, status, n in rows]
+    found = {Status(status): n for status, n in tx.fetch("count_by_status", {"tenant": tenant})}
+    (runs,) = tx.fetch_one("count_records", {"tenant": tenant}) or (0,)
+    found[Status.SUCCEEDED] = runs - sum(found.values())
+    return [Count(name=status, status=status, count=n) for status, n in found.items() if n]
+
+
+def queue_ages(tx: Transaction, tenant: str, most: int) -> Sequence[QueueAge]:
+    """Look at the head of each queue and priority."""
+    now = from_micros(tx.now)
+    rows = tx.fetch("queue_ages", {"tenant": tenant, "most": most})
+    return [
+        QueueAge(queue="", oldest_at=None, seen_at=now),
+        *(QueueAge(queue=q, oldest_at=from_micros(at), seen_at=now) for q, at in rows),
     ]

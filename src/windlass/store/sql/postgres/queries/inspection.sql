@@ -46,3 +46,9 @@ select windlass.json_text(o)
          where coalesce(w.alive_until, l.started_at) <= b.before
             or l.started_at + make_interval(secs => t.timeout) <= b.before
          order by l.started_at, l.id limit %s) o
+
+-- name: count_runs
+select windlass.json_text(c) from windlass.count_runs(%s, %s, %s) c
+
+-- name: queue_ages
+select windlass.json_text(a) from windlass.queue_ages(%s, %s) a

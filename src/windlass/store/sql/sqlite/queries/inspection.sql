@@ -24,3 +24,49 @@ select l.tenant, l.id, l.job, l.worker, l.started_at,
  where coalesce(w.alive_until, l.started_at) <= :before
     or l.started_at + coalesce(json_extract(r.options, '$.timeout'), j.timeout) * 1000000 <= :before
  order by l.started_at, l.id limit :most
+
+-- name: count_by_status
+-- Dead letters that were discarded are still runs that failed.
+select 'queued', count(*) from ready where tenant = :tenant
+union all
+select 'scheduled', count(*) from timers where tenant = :tenant
+union all
+select 'running', count(*) from leases where tenant = :tenant
+union all
+select status, count(*) from failures where tenant = :tenant group by status
+
+-- name: count_records
+select count(*) from runs where tenant = :tenant
+
+-- name: count_by_name
+select case :by when 'queue' then queue else job end as name, status, count(*)
+  from (select queue, job, 'queued' as status from ready where tenant = :tenant
+        union all
+        select queue, job, 'scheduled' from timers where tenant = :tenant
+        union all
+        select queue, job, 'running' from leases where tenant = :tenant
+        union all
+        select queue, job, status from failures where tenant = :tenant)
+ group by 1, 2 order by 1, 2
+
+-- name: queue_ages
+-- One probe for each queue and priority; of each, as many are looked through as are allowed.
+with recursive head (queue, rank) as (
+  select * from (select queue, rank from ready order by queue, rank limit 1)
+  union all
+  select (select r.queue from ready r where (r.queue, r.rank) > (head.queue, head.rank)
+           order by r.queue, r.rank limit 1),
+         (select r.rank from ready r where (r.queue, r.rank) > (head.queue, head.rank)
+           order by r.queue, r.rank limit 1)
+    from head where head.queue is not null
+)
+select o.queue, min(o.oldest_at)
+  from (select queue, rank,
+               (select w.ready_at
+                  from (select r.tenant, r.ready_at from ready r
+                         where r.queue = head.queue and r.rank = head.rank
+                         order by r.ready_at limit :most) w
+                 where w.tenant = :tenant limit 1) as oldest_at
+          from head where queue is not null) o
+ where o.oldest_at is not null
+ group by o.queue order by o.queue

@@ -1,0 +1,102 @@
+"""`windlass stats`: how many runs there are, and how deep the queues."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from windlass.cli.options import Place, json_option, place_options
+from windlass.domain.counts import By
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+    from windlass.domain.counts import Counts, QueueState
+
+QUEUE_TITLES = ("QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">OLDEST")
+STATUSES = ("scheduled", "queued", "running", "failed", "canceled")
+
+
+@click.command
+@click.option(
+    "--by",
+    type=click.Choice([kind.value for kind in By]),
+    default=By.STATUS.value,
+    show_default=True,
+    help="Count by status, and show the queues; or by queue or job, a column for each status.",
+)
+@json_option
+@place_options
+def stats(place: Place, by: str, as_json: bool) -> None:
+    """Count runs, and show how deep the queues are.
+
+    Numbers with a ~ are estimates: PostgreSQL counts some thousands of each status, and estimates
+    the rest. OLDEST is how long the oldest run of a queue has been ready.
+    """
+    from windlass.cli import output
+
+    app = place.store()
+    counts = app.counts(by=by)  # type: ignore[arg-type]
+    if as_json:
+        click.echo(output.to_json(_document(app, counts), indent=2))
+        return
+    if not counts:
+        click.echo("There are no runs: make one with `windlass enqueue`.")
+        return
+    if counts.by is By.STATUS:
+        _show(("STATUS", ">RUNS"), [(r.status, _number(r.count, r.exact)) for r in counts.rows])
+        queues = app.queues()
+        if queues:
+            click.echo()
+            _show(QUEUE_TITLES, [_queue_row(queue) for queue in queues])
+    else:
+        titles = (by.upper(), *(f">{status.upper()}" for status in STATUSES))
+        _show(titles, _name_rows(counts))
+
+
+def _document(app: "Windlass", counts: "Counts") -> dict[str, Any]:
+    shown = counts.to_dict()
+    if counts.by is By.STATUS:
+        shown["queues"] = [queue.to_dict() for queue in app.queues()]
+    return shown
+
+
+def _show(titles: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+    from windlass.cli import output
+
+    for line in output.table(titles, rows):
+        click.echo(line)
+
+
+def _name_rows(counts: "Counts") -> list[tuple[str, ...]]:
+    from windlass.cli import output
+
+    cells: dict[str, dict[str, str]] = {}
+    for row in counts.rows:
+        cells.setdefault(row.name, {})[row.status] = _number(row.count, row.exact)
+    return [
+        (output.one_line(name), *(found.get(status, "") for status in STATUSES))
+        for name, found in cells.items()
+    ]
+
+
+def _queue_row(queue: "QueueState") -> tuple[str, ...]:
+    from windlass.cli import output
+    from windlass.duration import format_duration
+
+    return (
+        output.one_line(queue.name),
+        _number(queue.ready, queue.exact),
+        _number(queue.running, queue.exact),
+        _number(queue.scheduled, queue.exact),
+        "" if queue.age is None else format_duration(max(0.0, queue.age)),
+    )
+
+
+def _number(count: int, exact: bool) -> str:
+    return f"{count:,}" if exact else f"~{_rounded(count):,}"
+
+
+def _rounded(count: int) -> int:
+    """Three digits: an estimate has no more."""
+    digits = max(0, len(str(count)) - 3)
+    return round(count, -digits)
