@@ -373,8 +373,9 @@ def _wrong(session: Session) -> Mapping[str, Plan]:
 READS_ALL = frozenset({"backlog", "unpublished", "overdue", "quick_check"})
 SMALL = frozenset({"workers", "sweeps", "jobs", "sqlite_schema", "schema_version", "schedule_gone"})
 # Names of lists and of what was found so far, within the statements.
-LISTS = frozenset({"json_each", "i", "found", "holder", "h", "w", "s", "owner", "first", "oldest",
-                   "latest"})  # fmt: skip
+LISTS = frozenset({"windlass_now", "windlass_ended", "windlass_taken", "windlass_stops", "e", "t",
+                   "b", "a", "json_each", "i", "found", "holder", "h", "w", "s", "owner", "first",
+                   "oldest", "latest"})  # fmt: skip
 # A page; a few rows; what operators ask for.
 SORTS = frozenset(
     {
@@ -387,9 +388,17 @@ SORTS = frozenset(
         "tables",
     }
 )
+# What the triggers of one statement do.
+AT_ONCE = (
+    "l USING PRIMARY KEY (tenant=? AND id=?)",
+    "runs USING COVERING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
+    "leases USING PRIMARY KEY (tenant=? AND id=?)",
+    "events USING INTEGER PRIMARY KEY (rowid=?)",
+    "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id)>(?,?,?))",
+    "ready USING PRIMARY KEY (queue=? AND (rank,ready_at,id,tenant)>(?,?,?,?) AND",
+)
 INDEXES = {
-    "claim_heads": "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id)>(?,?,?))",
-    "lease_range": "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id,tenant)>(?,?,?,?)",
+    "claimable": "r USING PRIMARY KEY (queue=? AND (rank,ready_at,id)>(?,?,?))",
     "claim_id": "r USING INDEX ready_by_id (tenant=? AND id=?)",
     "get_lease": "leases USING PRIMARY KEY (tenant=? AND id=?)",
     "end_run": "runs USING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
@@ -467,8 +476,13 @@ def test_sqlite_reads_no_large_table_through(tmp_path: Path) -> None:
     conn.pragma("synchronous", "off")
     conn.execute(FILL_FILE)
 
+    conn.execute(load_queries("sqlite")["arm"])
+    conn.config(apsw.SQLITE_DBCONFIG_TRIGGER_EQP, 1)
+
     plans = dict(_plans(conn))
 
+    for step in AT_ONCE:
+        assert any(step in found for found in plans["cycle_at_once"])
     wrong = {}
     for name, steps in plans.items():
         scanned = {step.split()[1] for step in steps if step.startswith("SCAN")}
@@ -509,7 +523,7 @@ def test_sqlite_looks_at_no_more_of_a_wall_than_the_window(tmp_path: Path) -> No
     look = {"queue": "main", "rank": -9, "ready_at": 0, "id": b"", "jobs": '["unknown"]'}
 
     def steps(window: int) -> int:
-        looked = _steps(conn, "claim_heads", window=window, now=0, limit=9, **look)
+        looked = _steps(conn, "claimable", window=window, now=0, **look)
         return looked + _steps(conn, "window_end", window=window, **look)
 
     assert 0 < steps(500) < steps(5_000) / 8

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import apsw
 import pytest
 
 from tests.doctor.kit import bad, checkup, make_app, of, only
+from tests.faults.harness import Locker
 from windlass.domain.checkup import Severity
 from windlass.store.sqlite.checks import judge_filesystem, judge_settings, judge_version
 
@@ -193,3 +196,45 @@ def test_versions_of_sqlite(version: str, severity: Severity) -> None:
 )
 def test_settings_of_a_connection(synchronous: int, mapped: int, severity: Severity) -> None:
     assert judge_settings(synchronous, mapped).severity is severity
+
+
+def test_process_that_holds_the_write_lock_is_named(url: str, file: Path) -> None:
+    with closing(Locker(file)) as locker:
+        assert only(checkup(url), "lock").severity is Severity.OK
+        locker.lock()
+        busy = only(checkup(url, seconds=20.0), "lock")
+        locker.signal(signal.SIGSTOP)
+        stopped = only(checkup(url, seconds=20.0), "lock")
+        locker.signal(signal.SIGCONT)
+        locker.let_go()
+        assert only(checkup(url), "lock").severity is Severity.OK
+
+    for found in (busy, stopped):
+        assert found.severity is Severity.WARNING
+        assert found.text.startswith(f"Process {locker.pid} (")
+        assert "tests.faults.programs.locker" in found.text
+        assert "has held the write lock for 1 s" in found.text
+    assert f"py-spy dump --pid {locker.pid}" in busy.advice
+    assert stopped.text.endswith(", and is stopped.")
+    assert f"kill -CONT {locker.pid}" in stopped.advice
+
+
+def test_lock_of_a_file_that_nobody_has_open(url: str) -> None:
+    assert only(checkup(url), "lock").text == "Nobody holds the write lock."
+
+
+def test_lock_that_is_free(url: str, file: Path) -> None:
+    with opened(file) as reader:
+        reader.execute("select * from runs")
+        assert only(checkup(url), "lock").text == "Nobody holds the write lock for long."
+
+
+def test_lock_whose_holder_cannot_be_asked_for(
+    url: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(file))  # which is no program
+    with opened(file) as reader:
+        reader.execute("select * from runs")
+        found = only(checkup(url), "lock")
+    assert found.severity is Severity.NOTE
+    assert "lsof" in found.advice

@@ -396,7 +396,12 @@ class Locker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        self.pid = self._popen.pid
         self._hear("ready")
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
 
     def lock(self) -> None:
         """Take the lock."""

@@ -2,14 +2,18 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, Finish, NewRun, WorkerInfo
 from windlass.sources import Sources
+from windlass.store.sqlite.store import SqliteStore
 
 JOB = "send"
 QUEUE = "mail"
@@ -55,3 +59,28 @@ def run_script(text: str, *arguments: object) -> str:
     out, err = process.communicate(timeout=50)
     assert process.returncode == 0, err
     return out
+
+
+@contextmanager
+def traced(store: SqliteStore) -> Iterator[list[str]]:
+    """The statements that both faces run, in small letters."""
+    own = store._own()
+    seen: list[str] = []
+
+    def trace(_: apsw.Cursor, text: str, __: object) -> bool:
+        seen.append(text.lower().strip())
+        return True
+
+    used = (own.blocking, own.renewing, own.writer._connection)
+    connections = [connection._handle() for connection in used]
+    for connection in connections:
+        connection.exec_trace = trace
+    yield seen
+    for connection in connections:
+        connection.exec_trace = None
+
+
+def writes(seen: list[str]) -> list[str]:
+    """Those that take the lock."""
+    words = ("insert", "update", "delete", "begin immediate")
+    return [text for text in seen if text.startswith(words)]

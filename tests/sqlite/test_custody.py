@@ -221,15 +221,15 @@ def test_move_at_the_moment_of_the_commit_leaves_it_in_doubt(path: Path) -> None
 async def test_writer_tells_all_of_a_group(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SqliteStore(path)
     make(store)
-    original = Connection.commit
+    original = Connection._check_committed
 
-    def commit(connection: Connection) -> None:
+    def move_and_check(connection: Connection) -> None:
         if path.exists():
             path.rename(path.with_name("away.db"))
         original(connection)
 
     await store.arun(store.operations.list_jobs("default"))
-    monkeypatch.setattr(Connection, "commit", commit)
+    monkeypatch.setattr(Connection, "_check_committed", move_and_check)
     with pytest.raises(StoreUnavailable, match="in doubt"):
         await store.arun(store.operations.enqueue([new_run(Sources.system())]))
     monkeypatch.undo()

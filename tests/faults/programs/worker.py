@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,14 +60,16 @@ def stop_in_commit(witness: Witness, when: str) -> None:
 
     def watched(call: Call[T]) -> Bound[T]:
         bound = bind(call)
-        body = bound.body
+        at_once = bound.at_once
+        if at_once is None:
+            return bound
 
-        def noted(tx: Transaction) -> T:
+        def noted(tx: Transaction) -> Callable[[], T] | None:
             nonlocal ending
             ending = ending or (call.name == "cycle" and bool(call.arguments[2]))
-            return body(tx)
+            return at_once(tx)
 
-        bound.body = noted
+        bound.at_once = noted
         return bound
 
     def stop() -> None:
@@ -80,17 +83,17 @@ def stop_in_commit(witness: Witness, when: str) -> None:
         stop()
         return False  # true would undo the transaction
 
-    commit = Connection.commit
+    check = Connection._check_committed
 
     def after(self: Connection) -> None:
-        commit(self)
         stop()
+        check(self)
 
     sqlite_store.bind = watched  # type: ignore[attr-defined]
     if when == "before":
         apsw.connection_hooks.append(lambda connection: connection.set_commit_hook(before))
     else:
-        Connection.commit = after  # type: ignore[method-assign]
+        Connection._check_committed = after  # type: ignore[method-assign]
 
 
 def renew_late(witness: Witness) -> None:

@@ -16,6 +16,7 @@ from windlass.store.checks import Check, Needs
 from windlass.store.room import judge_room
 from windlass.store.sqlite import faults
 from windlass.store.sqlite.files import REMOTE, filesystem_of, mounts
+from windlass.store.sqlite.holder import look_at_lock
 from windlass.store.sqlite.integrity import look_fully, look_quickly, reading
 from windlass.store.sqlite.transaction import Transaction, queries
 
@@ -36,6 +37,7 @@ def checks(path: Path, read: Read, *, full: bool) -> Sequence[Check]:
         Check(name="file", look=lambda _: _file(path), needs=Needs.NOTHING, gives=Needs.STORE),
         Check(name="disk", look=lambda limits: _disk(path, limits), needs=Needs.NOTHING),
         Check(name="log", look=lambda limits: _log(path, limits), needs=Needs.STORE),
+        Check(name="lock", look=lambda _: look_at_lock(path), needs=Needs.NOTHING),
         _pages(path, full=full),
         Check(name="durability", look=lambda _: [read(_durability)]),
     ]

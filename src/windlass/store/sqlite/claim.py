@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from windlass.domain.event import EventType
 from windlass.domain.run import Claimed, Mark, RunRef, Want
-from windlass.errors import StoreError
+from windlass.store.sqlite.faults import damaged
 from windlass.store.sqlite.moves import ready_of
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
@@ -20,9 +20,15 @@ from windlass.store.sqlite.values import (
 _BEFORE_ALL = (-(2**63), -(2**63), b"")
 _UNBOUNDED = -1
 
+Key = tuple[int, int, bytes]
+"""Rank, ready_at and id: a place in the order of a queue."""
+
 
 class Claim:
-    """One claim of one worker: what was taken, and how far each queue was read."""
+    """One claim of one worker: what was taken, and how far each queue was read.
+
+    The heads of queues are taken by rows of one statement (at_once.sql), and read afterwards.
+    """
 
     def __init__(self, tx: Transaction, worker: str, claim_no: int, want: Want) -> None:
         self._tx = tx
@@ -30,71 +36,40 @@ class Claim:
         self._claim_no = claim_no
         self._want = want
         self._jobs = to_json(want.jobs)
+        self._order: list[str] = []  # of the queues, without those named twice
+        self._heads: list[tuple[str, Key]] = []  # queues that have something, and from where
+        self._window = _UNBOUNDED if want.window is None else want.window
         self.claimed: list[Claimed] = []
         self.marks: dict[str, Mark] = {}
         self.stops: dict[str, Mark] = {}
         self.queues: tuple[str, ...] = ()  # found where none were named, in the order of the look
+        self.refused = tx.fetch_one("alive_worker", (worker, tx.now)) is None
+
+    @classmethod
+    def of(cls, tx: Transaction, worker: str, claim_no: int, want: Want | None) -> "Claim | None":
+        """The claim that a worker makes, if it wants anything."""
+        return None if want is None or want.limit <= 0 else cls(tx, worker, claim_no, want)
+
+    def look(self) -> None:
+        """Find the queues that have something for this worker: an idle one writes nothing."""
+        if self.refused or self._want.ids is not None:
+            return
+        self._order = list(dict.fromkeys(self._queues()))
+        places = [(queue, self._after(queue)) for queue in self._order]
+        self._heads = [place for place in places if not self._is_bare(*place)]
+
+    def heads(self) -> list[Row]:
+        """The rows of cycle_at_once that take the heads of the queues found."""
+        return [self._row(*place) for place in self._heads]
 
     def take(self) -> None:
-        """Take as many runs as are wanted and there."""
+        """Read what was taken from the heads, after their rows are written; or take by name."""
+        if self.refused:
+            return
         if self._want.ids is not None:
             self._take_ids(self._want.ids)
-            return
-        for queue in self._queues():
-            missing = self._want.limit - len(self.claimed)
-            if missing <= 0:
-                break
-            self._take_heads(queue, missing)
-
-    def _queues(self) -> Sequence[str]:
-        if self._want.queues is not None:
-            return self._want.queues
-        found = [queue for (queue,) in self._tx.fetch("ready_queues")]
-        turn = self._want.turn % len(found) if found else 0
-        self.queues = tuple(found[turn:] + found[:turn])
-        return self.queues
-
-    def _take_heads(self, queue: str, limit: int) -> None:
-        window = self._want.window
-        rank, ready_at, blob = self._after(queue)
-        look = {
-            "queue": queue, "rank": rank, "ready_at": ready_at, "id": blob,
-            "window": _UNBOUNDED if window is None else window,
-        }  # fmt: skip
-        rows = self._tx.fetch(
-            "claim_heads", look | {"jobs": self._jobs, "now": self._tx.now, "limit": limit}
-        )
-        if window is not None and len(rows) < limit:
-            end = self._tx.fetch_one("window_end", look)  # while what is taken is still there
-            if end is not None:
-                self.stops[queue] = _mark(*end)
-        if not rows:
-            return
-        moved = self._move_range(queue, rows[0], rows[-1])
-        if moved != len(rows):
-            raise StoreError(f"A claim of {queue!r} found {len(rows)} runs and moved {moved}.")
-        self.claimed += [_claimed(row, self._tx.now) for row in rows]
-        last = rows[-1]
-        self.marks[queue] = _mark(last[11], last[12], last[1])
-
-    def _after(self, queue: str) -> tuple[int, int, bytes]:
-        mark = self._want.after.get(queue)
-        if mark is None:
-            return _BEFORE_ALL
-        return mark.rank, int(mark.ready_at), to_blob(mark.id)
-
-    def _move_range(self, queue: str, first: Row, last: Row) -> int:
-        stretch = {
-            "queue": queue, "jobs": self._jobs, "now": self._tx.now,
-            "rank": first[11], "ready_at": first[12], "id": first[1], "tenant": first[0],
-            "last_rank": last[11], "last_ready_at": last[12], "last_id": last[1],
-            "last_tenant": last[0],
-        }  # fmt: skip
-        self._tx.execute(
-            "lease_range", stretch | {"worker": self._worker, "claim_no": self._claim_no}
-        )
-        self._tx.execute("start_range", stretch)
-        return self._tx.execute("unready_range", stretch)
+        elif self._heads:
+            self._read()
 
     def _take_ids(self, refs: Sequence[RunRef]) -> None:
         jobs = frozenset(self._want.jobs)
@@ -109,6 +84,52 @@ class Claim:
                 break
         self._move_each([(row[0], row[1]) for row in rows])
         self.claimed += [_claimed(row, self._tx.now) for row in rows]
+
+    def _read(self) -> None:
+        rows = self._tx.fetch("taken")
+        self.claimed = [_claimed(row, self._tx.now) for row in rows]
+        self.marks = {row[3]: _mark(row[11], row[12], row[1]) for row in rows}
+        for queue, *end in self._tx.fetch("stops"):
+            self.stops[queue] = _mark(*end)
+        if len(self.claimed) >= self._want.limit:
+            last = self._order.index(self.claimed[-1].queue)
+            for queue in self._order[last:]:  # not looked at any more
+                self.stops.pop(queue, None)
+
+    def _row(self, queue: str, place: Key) -> Row:
+        rank, ready_at, blob = place
+        return (
+            "claim", None, None, self._tx.now, self._worker, self._claim_no, self._jobs, queue,
+            rank, ready_at, blob, self._window, self._want.limit,
+        )  # fmt: skip
+
+    def _is_bare(self, queue: str, place: Key) -> bool:
+        rank, ready_at, blob = place
+        look = {
+            "queue": queue, "rank": rank, "ready_at": ready_at, "id": blob,
+            "window": self._window,
+        }  # fmt: skip
+        if self._tx.fetch("claimable", look | {"jobs": self._jobs, "now": self._tx.now}):
+            return False
+        if self._want.window is not None:
+            end = self._tx.fetch_one("window_end", look)
+            if end is not None:
+                self.stops[queue] = _mark(*end)
+        return True
+
+    def _queues(self) -> Sequence[str]:
+        if self._want.queues is not None:
+            return self._want.queues
+        found = [queue for (queue,) in self._tx.fetch("ready_queues")]
+        turn = self._want.turn % len(found) if found else 0
+        self.queues = tuple(found[turn:] + found[:turn])
+        return self.queues
+
+    def _after(self, queue: str) -> Key:
+        mark = self._want.after.get(queue)
+        if mark is None:
+            return _BEFORE_ALL
+        return mark.rank, int(mark.ready_at), to_blob(mark.id)
 
     def _move_each(self, names: Sequence[tuple[str, bytes]]) -> None:
         now = self._tx.now
@@ -129,6 +150,8 @@ def _mark(rank: int, ready_at: int, blob: bytes) -> Mark:
 
 
 def _claimed(row: Row, now: int) -> Claimed:
+    if row[8] is None:
+        raise damaged(f"run {to_id(row[1])} was ready, and has no record")
     options, flaw = read_options(row[9])
     deadline = row[15]
     return Claimed(

@@ -1,7 +1,8 @@
 """Opens the file and runs transactions on it.
 
-Every write is ``begin immediate``, here and nowhere else: a transaction that first reads and
-then writes would be refused at once, without waiting, when another has committed in between.
+Every write transaction is ``begin immediate``, here and nowhere else: one that first reads and
+then writes would be refused at once, without waiting, when another has committed in between. A
+call that needs only one statement has no transaction around it.
 Waiting for the lock is ours, not SQLite's: short random pauses until a generous deadline, so
 that no "database is locked" reaches a user. The log is flushed at each commit
 (``synchronous=full``) and there is no switch for less; files are never mapped into memory.
@@ -36,7 +37,7 @@ from windlass.store.sqlite.custody import (
 )
 from windlass.store.sqlite.files import name_of
 from windlass.store.sqlite.forks import gate
-from windlass.store.sqlite.transaction import Row, StoreClock, Transaction, queries
+from windlass.store.sqlite.transaction import AtOnce, Row, StoreClock, Transaction, queries
 from windlass.store.transactions import Parameters, ended_by_itself, forked
 
 T = TypeVar("T")
@@ -71,11 +72,18 @@ class Connection:
         self._forked = False  # it was open when this process was forked off, and is another's
         _living[id(self)] = self
 
-    def write(self, body: Callable[[Transaction], T]) -> T:
-        """Run one write transaction."""
+    def write(
+        self,
+        body: Callable[[Transaction], T],
+        at_once: AtOnce[T] | None = None,
+    ) -> T:
+        """Run one write transaction, or one statement if that is enough (:meth:`at_once`)."""
         with gate, self._lock:
             # Both ends inside: whoever presses Ctrl-C at one of them leaves no lock behind.
             try:
+                done = None if at_once is None else self._at_once(at_once)
+                if done is not None:
+                    return done
                 self._begin()
                 result = body(self.transaction())
                 self.commit()
@@ -98,6 +106,8 @@ class Connection:
     def migrate(self) -> tuple[int, int]:
         """Bring the schema up to date; return the versions before and after."""
         with gate, self._lock:
+            if self._current:
+                self._drop()  # no triggers of ours while tables are changed
             connection = self._connected()
             return self._patiently(lambda: migrate.migrate(connection, self._clock.now()))
 
@@ -135,6 +145,18 @@ class Connection:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._open))
             self._open, self._forked = None, True
             gate.lose(self.path)
+
+    def at_once(self, body: AtOnce[T]) -> T | None:
+        """Run what writes by one statement at most, and so needs no transaction around it.
+
+        The file's lock is held while SQLite runs that statement, and not while this thread waits
+        for Python's. ``body`` returns None if it needs a transaction after all: it has written
+        nothing then. Otherwise it returns a function that reads the answer. That one may be
+        repeated, because the file may be busy; what is written by then is not written again.
+        Not for callers that hold the write lock.
+        """
+        with self._lock:
+            return self._at_once(body)
 
     # The parts of a write, for the writer thread, which puts several calls into one.
 
@@ -183,7 +205,7 @@ class Connection:
 
     def transaction(self) -> Transaction:
         """Return the open transaction, at the present instant."""
-        return Transaction(self._handle(), self._clock.now())
+        return Transaction(self._handle(), self._clock)
 
     def commit(self) -> None:
         """Make the transaction durable; on an error nothing of it is.
@@ -192,13 +214,11 @@ class Connection:
         """
         connection = self._handle()
         self._patiently(lambda: connection.execute(queries()["commit"]))
-        lost = self._lost()
-        if lost is not None:
-            self._part()
-            raise gone(lost, committed=True)
+        self._check_committed()
 
     def undo(self, error: BaseException) -> BaseException:
         """Roll back what is open; return the error as the caller is to be told of it."""
+        told = self.explain(error)  # while the files are those that it happened to
         connection = self._open
         if connection is not None and connection.in_transaction:
             try:
@@ -207,7 +227,7 @@ class Connection:
                 self._drop()
         if isinstance(error, faults.FATAL):
             self._drop()
-        return self.explain(error)
+        return told
 
     def explain(self, error: BaseException) -> BaseException:
         """Return the error as the caller is to be told of it."""
@@ -241,13 +261,24 @@ class Connection:
         """Roll back what is open and raise the error as the caller is to be told of it."""
         raise self.undo(error)
 
+    def _at_once(self, body: AtOnce[T]) -> T | None:
+        connection = self._present()
+        answer = self._patiently(lambda: body(Transaction(connection, self._clock)))
+        if answer is None:
+            return None
+        self._check_committed()
+        try:
+            return self._patiently(answer)
+        except UnicodeDecodeError as error:
+            self.fail(error)  # damage, and not for the caller to try again in another way
+
     def _begin(self) -> None:
         connection = self._present()
         self._patiently(lambda: connection.execute(queries()["begin_write"]))
 
     def _present(self) -> apsw.Connection:
         """Return a connection to what is under the file's name now, its schema up to date."""
-        if self._lost() is not None:
+        if self._open is not None and self._lost() is not None:
             self._part()
         return self._handle()
 
@@ -257,12 +288,20 @@ class Connection:
         if not self._current:
             self._patiently(lambda: self._schema.ensure(connection, self._clock.now()))
             self._patiently(lambda: self._custody.learn(connection))
+            self._patiently(lambda: connection.execute(queries()["arm"]))
             self._current = True
         return connection
 
+    def _check_committed(self) -> None:
+        """Refuse to acknowledge what was written to files that are no longer the store's."""
+        lost = self._lost()
+        if lost is not None:
+            self._part()
+            raise gone(lost, committed=True)
+
     def _lost(self) -> Loss | None:
-        """What has become of the files that are open, if anything has."""
-        return None if self._open is None or self._files is None else self._files.lost()
+        """What has become of the files that are, or were just, open, if anything has."""
+        return None if self._files is None else self._files.lost()
 
     def _part(self) -> None:
         """Close what is no longer the store, also where others of this process have it open."""
@@ -315,7 +354,7 @@ class Connection:
     def _read_once(self, connection: apsw.Connection, body: Callable[[Transaction], T]) -> T:
         try:
             connection.execute(queries()["begin_read"])
-            result = body(Transaction(connection, self._clock.now()))
+            result = body(Transaction(connection, self._clock))
             if connection.in_transaction:
                 connection.execute(queries()["commit"])
         except BaseException:
@@ -351,7 +390,7 @@ class Connection:
                     self._custody.leave(self._open, self._files)
                     self._open.close(True)
             finally:
-                self._open = None
+                self._open = self._files = None
 
 
 def _before_fork() -> None:

@@ -1,7 +1,7 @@
 """Enqueue: records, their first position and event; keys that make a repeat harmless."""
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
+from itertools import chain, islice
 
 import apsw
 
@@ -21,6 +21,8 @@ from windlass.store.sqlite.values import (
     to_micros,
 )
 
+_FEW = 8  # runs that are enqueued by one statement: more of them are quicker in a transaction
+
 Name = tuple[str, bytes]
 """A run's tenant and id."""
 
@@ -29,10 +31,7 @@ _NO_LENGTHS = (None, None, None, None)
 
 def enqueue(tx: Transaction, runs: Sequence[NewRun], *, patient: bool = True) -> Sequence[Enqueued]:
     """Insert runs, all or none; answer in the order given."""
-    for run in runs:
-        lengths = (run.delay, run.key_ttl, run.expires_in, run.deadline_in)
-        if lengths != _NO_LENGTHS:
-            _check_lengths(run)
+    _check_all_lengths(runs)
     if not any(run.key is not None for run in runs):
         try:
             return _insert_all(tx, runs)
@@ -41,12 +40,42 @@ def enqueue(tx: Transaction, runs: Sequence[NewRun], *, patient: bool = True) ->
     return _insert_unknown(tx, runs)
 
 
+def enqueue_at_once(
+    tx: Transaction, runs: Sequence[NewRun], *, patient: bool = True
+) -> Callable[[], Sequence[Enqueued]] | None:
+    """As :func:`enqueue`, by one statement; None if that is not possible: nothing was done."""
+    if len(runs) > _FEW or any(run.key is not None for run in runs):
+        return None
+    _check_all_lengths(runs)
+    batch = Batch(tx)
+    answers = [batch.add(run) for run in runs]
+    try:
+        batch.write_at_once()
+    except apsw.ConstraintError:
+        return None  # an id is known already
+    return lambda: answers
+
+
 def enqueue_together(
     tx: Transaction, batches: Sequence[Sequence[NewRun]]
 ) -> Sequence[Sequence[Enqueued]]:
     """Enqueue several batches as one, all or none; answer for each of them."""
-    answers = iter(enqueue(tx, [run for batch in batches for run in batch]))
-    return [list(islice(answers, len(batch))) for batch in batches]
+    return _dealt(enqueue(tx, list(chain(*batches))), batches)
+
+
+def enqueue_together_at_once(
+    tx: Transaction, batches: Sequence[Sequence[NewRun]]
+) -> Callable[[], Sequence[Sequence[Enqueued]]] | None:
+    """As :func:`enqueue_together`, by one statement, if that is possible."""
+    answer = enqueue_at_once(tx, list(chain(*batches)))
+    return None if answer is None else lambda: _dealt(answer(), batches)
+
+
+def _dealt(
+    answers: Sequence[Enqueued], batches: Sequence[Sequence[NewRun]]
+) -> Sequence[Sequence[Enqueued]]:
+    left = iter(answers)
+    return [list(islice(left, len(batch))) for batch in batches]
 
 
 def _insert_all(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
@@ -109,6 +138,11 @@ class Batch:
         if self._tags:
             self._tx.execute_many("enqueue_tag", self._tags)
 
+    def write_at_once(self) -> None:
+        """Write the rows by one statement, which takes longer for each than many of them do."""
+        if self._runs:
+            self._tx.insert_at_once("enqueue_at_once", self._runs)
+
 
 class Times:
     """When the runs of one transaction are due, expire and must be done."""
@@ -150,7 +184,7 @@ class Times:
 
 
 def record_of(run: NewRun, blob: bytes, times: Times, scheduled_for: int) -> Row:
-    """The columns of enqueue_run and the first of fire_run."""
+    """The columns of enqueue_run and enqueue_at_once, and the first of fire_run."""
     return (
         run.tenant, blob, run.job, run.job_version, run.queue, run.priority,
         raw_text(run.input), to_json_or_none(run.options), run.key,
@@ -203,6 +237,13 @@ class _Known:
         if known_digest != digest:
             raise KeyConflict(run.job, key, to_id(owner))
         return bytes(owner)
+
+
+def _check_all_lengths(runs: Sequence[NewRun]) -> None:
+    for run in runs:
+        lengths = (run.delay, run.key_ttl, run.expires_in, run.deadline_in)
+        if lengths != _NO_LENGTHS:
+            _check_lengths(run)
 
 
 def _check_lengths(run: NewRun) -> None:

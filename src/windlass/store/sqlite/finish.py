@@ -1,10 +1,12 @@
 """Finish: the ends of attempts, valid only under the token of their lease.
 
-The leases are read, each run is moved (``moves.py``), and the rows are written table by table.
-There is one writer at a time, so what was read is still true when it is written.
+A plain success, and nearly all ends are, is a row of one statement that also claims (at_once.sql).
+For any other end the lease is read, the run is moved (``moves.py``), and the rows are written table
+by table, in a transaction: there is one writer at a time, so what was read is still true when it is
+written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from windlass.domain.effects import reported
 from windlass.domain.outcome import Outcome
@@ -12,46 +14,129 @@ from windlass.domain.run import CycleReply, Finish, Held, Want
 from windlass.domain.states import Verb
 from windlass.store.sqlite.claim import Claim
 from windlass.store.sqlite.moves import End, Moves, Place, lease_of
-from windlass.store.sqlite.transaction import Row, Transaction
-from windlass.store.sqlite.values import blob_or_none, from_micros, hex_list, micros_of, raw_text
+from windlass.store.sqlite.transaction import MOST_AT_ONCE, Row, Transaction
+from windlass.store.sqlite.values import blob_or_none, from_micros, micros_of, raw_text, to_json
 
 _LATER = (Verb.BACKOFF, Verb.SNOOZE)
 _TOKEN = 8  # where the statements that read leases have it
-_WORTH_A_SCAN = 4
+_DIGITS = 32  # of an id
+_LONGEST = 8 * 1024  # bytes of a result that is handed over within a list of ends
+_LONG_VERSION = 10_000  # characters: 4 digits say how many
+_NO_CLAIM = (None,) * 9
 
-_Name = tuple[str, bytes | None]
-_Success = tuple[Finish, Row]
+_Key = tuple[str, str, int]
 
 
 def cycle(
     tx: Transaction, worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
 ) -> CycleReply:
     """Record the ends of attempts, then claim more."""
-    lost = finish(tx, finishes) if finishes else ()
+    plain, others = _part(finishes)
+    lost = finish(tx, others) if others else []
+    claim = Claim.of(tx, worker, claim_no, want)
+    _write(tx, _rows(tx, plain, claim))
+    return _reply(tx, plain, lost, claim)
+
+
+def cycle_at_once(
+    tx: Transaction, worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
+) -> Callable[[], CycleReply] | None:
+    """As :func:`cycle`, if one statement can write all of it; None: it cannot."""
+    plain, others = _part(finishes)
+    if others or (want is not None and want.ids is not None):
+        return None
+    claim = Claim.of(tx, worker, claim_no, want)
+    rows = _rows(tx, plain, claim)
+    if len(rows) > MOST_AT_ONCE:
+        return None
+    _write(tx, rows)
+    return lambda: _reply(tx, plain, [], claim)
+
+
+def _rows(tx: Transaction, plain: Mapping[_Key, Finish], claim: Claim | None) -> list[Row]:
+    """The rows of cycle_at_once: what succeeded, and the heads of queues to claim."""
+    if claim is not None:
+        claim.look()
+    tx.tick()
+    rows = [*_success_rows(plain, tx.now), *(claim.heads() if claim is not None else ())]
+    return [("begin", None, None, tx.now, *_NO_CLAIM), *rows] if rows else []
+
+
+def _write(tx: Transaction, rows: Sequence[Row]) -> None:
+    for first in range(0, len(rows), MOST_AT_ONCE):
+        tx.insert_at_once("cycle_at_once", rows[first : first + MOST_AT_ONCE])
+
+
+def _reply(
+    tx: Transaction, plain: Mapping[_Key, Finish], lost: Sequence[Held], claim: Claim | None
+) -> CycleReply:
     now = from_micros(tx.now)
-    if want is None or want.limit <= 0:
-        return CycleReply(now=now, lost=tuple(lost))
-    if tx.fetch_one("alive_worker", (worker, tx.now)) is None:
-        return CycleReply(now=now, lost=tuple(lost), refused=True)
-    claim = Claim(tx, worker, claim_no, want)
+    lost = (*lost, *_unmatched(tx, plain))
+    if claim is None:
+        return CycleReply(now=now, lost=lost)
     claim.take()
     return CycleReply(
         now=now,
-        lost=tuple(lost),
+        lost=lost,
         claimed=tuple(claim.claimed),
         marks=claim.marks,
         stops=claim.stops,
         queues=claim.queues,  # an index without dead entries: the search takes no time
+        refused=claim.refused,
     )
 
 
-def finish(tx: Transaction, finishes: Sequence[Finish]) -> Sequence[Held]:
-    """Record the ends of attempts; return those whose lease is another's, or gone."""
+def _part(finishes: Sequence[Finish]) -> tuple[Mapping[_Key, Finish], Sequence[Finish]]:
+    """Split plain successes, by their leases, from ends that are to be decided one by one."""
+    plain: dict[_Key, Finish] = {}
+    others = []
+    for end in finishes:
+        key = (end.tenant, end.id.replace("-", "").lower(), end.token)
+        # The second end of a lease is among the others: it finds the lease gone, or is the first.
+        if _is_plain(end) and len(key[1]) == _DIGITS and key not in plain:
+            plain[key] = end
+        else:
+            others.append(end)
+    return plain, others
+
+
+def _is_plain(end: Finish) -> bool:
+    return (
+        end.outcome is Outcome.SUCCEEDED
+        and len(end.version or "") < _LONG_VERSION
+        and (end.result is None or len(end.result) <= _LONGEST)
+    )
+
+
+def _success_rows(plain: Mapping[_Key, Finish], now: int) -> list[Row]:
+    """The rows of cycle_at_once for successes, one for each tenant."""
+    ends: dict[str, list[str]] = {}
+    for (tenant, digits, token), end in plain.items():
+        result = "" if end.result is None else raw_text(end.result)
+        version = end.version or ""
+        text = f"{digits}{token:020d}{len(version):04d}{version}{result}"
+        ends.setdefault(tenant, []).append(text)
+    return [("succeed", tenant, to_json(texts), now, *_NO_CLAIM) for tenant, texts in ends.items()]
+
+
+def _unmatched(tx: Transaction, plain: Mapping[_Key, Finish]) -> list[Held]:
+    """Those of the ends that were written whose lease is another's, or gone."""
+    if not plain or tx.fetch("count_ended") == [(len(plain),)]:
+        return []
+    found = set(tx.fetch("ended"))
+    return [
+        Held(end.tenant, end.id, end.token)
+        for (tenant, digits, token), end in plain.items()
+        if (tenant, digits, token) not in found
+    ]
+
+
+def finish(tx: Transaction, finishes: Sequence[Finish]) -> list[Held]:
+    """Record the ends of attempts, any of them; return those whose lease is another's, or gone."""
     names = [(end.tenant, blob_or_none(end.id)) for end in finishes]
-    rows, all_between = _read_leases(tx, names)
-    leases = {(row[0], row[1]): row for row in rows}
+    found = tx.fetch_many("get_lease", [name for name in names if name[1] is not None])
+    leases = {(row[0], row[1]): row for row in found}
     lost = []
-    succeeded: dict[str, list[_Success]] = {}
     moves = Moves(tx)
     for end, name in zip(finishes, names, strict=True):
         row = leases.get(name)
@@ -59,53 +144,9 @@ def finish(tx: Transaction, finishes: Sequence[Finish]) -> Sequence[Held]:
             lost.append(Held(end.tenant, end.id, end.token))
             continue
         del leases[name]  # the second end of a lease finds it gone
-        if end.outcome is Outcome.SUCCEEDED and end.version is None:
-            succeeded.setdefault(end.tenant, []).append((end, row))
-        else:
-            _decide(moves, lease_of(row), end, tx.now)
-    for tenant, ends in succeeded.items():
-        _succeed(tx, tenant, ends, as_range=all_between and len(ends) == len(rows))
+        _decide(moves, lease_of(row), end, tx.now)
     moves.apply()
     return lost
-
-
-def _read_leases(tx: Transaction, names: Sequence[_Name]) -> tuple[list[Row], bool]:
-    """Return the leases of these runs; true: and all others between the first and the last.
-
-    The leases of a claim are neighbours, and so are those of a batch of ends: one scan from
-    the first to the last finds them, unless too many others lie between.
-    """
-    blobs = [blob for _, blob in names if blob is not None]
-    tenant = names[0][0]
-    if len(blobs) >= _WORTH_A_SCAN and all(name[0] == tenant for name in names):
-        limit = 2 * len(blobs)
-        rows = tx.fetch("get_leases", (tenant, min(blobs), max(blobs), limit))
-        if len(rows) < limit:
-            return rows, True
-    return tx.fetch_many("get_lease", [name for name in names if name[1] is not None]), False
-
-
-def _succeed(tx: Transaction, tenant: str, ends: Sequence[_Success], *, as_range: bool) -> None:
-    """Record successes; ``as_range``: no other lease lies between the first and the last."""
-    now = tx.now
-    blobs = [row[1] for _, row in ends]
-    if as_range:
-        first, last = min(blobs), max(blobs)
-        tx.execute("succeed_runs_range", (now, tenant, first, last))
-        tx.execute("succeed_attempts_range", (now, tenant, first, last))
-        tx.execute("succeed_events_range", (now, tenant, first, last))
-        tx.execute("delete_leases_range", (tenant, first, last))
-    else:
-        ids = hex_list(blobs)
-        tx.execute("succeed_runs", (now, tenant, ids))
-        tx.execute("succeed_attempts", (now, ids, tenant))
-        tx.execute("succeed_events", (now, ids, tenant))
-        tx.execute("delete_leases", (tenant, ids))
-    results = [
-        (raw_text(end.result), tenant, row[1]) for end, row in ends if end.result is not None
-    ]
-    if results:
-        tx.execute_many("put_result", results)
 
 
 def _decide(moves: Moves, lease: Place, end: Finish, now: int) -> None:

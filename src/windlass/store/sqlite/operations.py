@@ -18,19 +18,28 @@ from windlass.store.sqlite import (
     sweep,
     workers,
 )
-from windlass.store.sqlite.transaction import Transaction
+from windlass.store.sqlite.transaction import AtOnce, Transaction
 
 T = TypeVar("T")
 Together = Callable[[Transaction, Sequence[Any]], Sequence[Any]]
+TogetherAtOnce = Callable[[Transaction, Sequence[Any]], Callable[[], Sequence[Any]] | None]
 
 _FUNCTIONS = implementations(
     Operations,
     *(runs, enqueue, control, workers, finish, sweep, jobs, schedules, firing),
     *(artifacts, inspection),
 )
+_DECLARED = declared(Operations)
 # Calls of these operations that wait together are done as one.
-_TOGETHER: Mapping[Operation, Together] = {
-    declared(Operations)["enqueue"]: enqueue.enqueue_together
+_TOGETHER: Mapping[Operation, tuple[Together, TogetherAtOnce]] = {
+    _DECLARED["enqueue"]: (enqueue.enqueue_together, enqueue.enqueue_together_at_once),
+}
+# What does these operations by one statement, if it can.
+_AT_ONCE: Mapping[Operation, Callable[..., Callable[[], Any] | None]] = {
+    _DECLARED["enqueue"]: enqueue.enqueue_at_once,
+    _DECLARED["cycle"]: finish.cycle_at_once,
+    _DECLARED["renew"]: workers.renew_at_once,
+    _DECLARED["sweep"]: sweep.sweep_at_once,
 }
 
 
@@ -42,24 +51,33 @@ class Merge(NamedTuple):
     """
 
     together: Together
+    at_once: TogetherAtOnce
     argument: Sequence[Any]
 
 
 class Bound(Generic[T]):
     """What does a call within a transaction, and how it may be done as one with others."""
 
-    __slots__ = ("body", "merge")
+    __slots__ = ("at_once", "body", "merge")
 
-    def __init__(self, body: Callable[[Transaction], T], merge: Merge | None = None) -> None:
+    def __init__(
+        self,
+        body: Callable[[Transaction], T],
+        merge: Merge | None = None,
+        at_once: AtOnce[T] | None = None,
+    ) -> None:
         self.body = body
         self.merge = merge
+        self.at_once = at_once  # the same without a transaction
 
 
 def bind(call: Call[T]) -> Bound[T]:
     """Find the function that does a call, and give it the arguments."""
     function = _FUNCTIONS[call.operation]
     together = _TOGETHER.get(call.operation)
+    at_once = _AT_ONCE.get(call.operation)
     return Bound(
         lambda tx: function(tx, *call.arguments, **call.keywords),
-        None if together is None else Merge(together, call.arguments[0]),
+        None if together is None else Merge(*together, call.arguments[0]),
+        at_once and (lambda tx: at_once(tx, *call.arguments, **call.keywords)),
     )

@@ -10,6 +10,13 @@ from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.values import micros_of
 
 
+def needs_note(tx: Transaction) -> bool:
+    """Whether the last mark is so old that a sweep leaves another."""
+    shortest, _ = tx.fetch("lease_lengths")[0]
+    (last,) = tx.fetch("last_sweep", {"now": tx.now, "shortest": shortest})[0]
+    return last is None or bool(last <= tx.now - shortest // 12)
+
+
 def note_sweep(tx: Transaction) -> int:
     """Note that somebody sweeps now; return the time up to which waiting runs may be ended.
 

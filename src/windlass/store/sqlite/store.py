@@ -221,11 +221,11 @@ class SqliteStore:
         own.transactions.refuse_blocking()
         connection = own.renewing if call.operation.urgent else own.blocking
         try:
-            return connection.write(ours.body)
+            return connection.write(ours.body, ours.at_once)
         except StoreFull:
             if not self._make_room(call):
                 raise
-        return connection.write(ours.body)
+        return connection.write(ours.body, ours.at_once)
 
     def _begin(self, call: Call[T]) -> None:
         """Refuse what cannot go well: new work on a full disk, a wait for a lock of our own."""

@@ -1,13 +1,13 @@
 """Sweep: due timers become ready, what waited too long ends, dead workers' runs go back."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from windlass.domain.blame import after_lost_worker
 from windlass.domain.run import RunRef, SweepReply
 from windlass.domain.states import Status, Verb
 from windlass.store.sqlite.moves import End, Moves, Place, lease_of, ready_of, timer_of
-from windlass.store.sqlite.outages import excused_workers, note_sweep
+from windlass.store.sqlite.outages import excused_workers, needs_note, note_sweep
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.values import from_micros, from_micros_or_none, micros_of, to_id
 
@@ -44,6 +44,26 @@ def sweep(
         next_due=from_micros_or_none(next_due[0]) if next_due else None,
         more=limit in (expired, overrun, len(dispatched)) or reaped.more,
     )
+
+
+def sweep_at_once(
+    tx: Transaction, *, dispatch: bool, expire: bool, reap: bool, **_: object
+) -> Callable[[], SweepReply] | None:
+    """What :func:`sweep` answers if there is nothing to do; None: there may be."""
+    due = [name for name, asked in (
+        ("due_timers", dispatch), ("expired_ready", expire), ("expired_timers", expire),
+        ("overrun_ready", expire), ("overrun_timers", expire), ("overrun_leases", expire),
+        ("dead_workers", reap),
+    ) if asked]  # fmt: skip
+    if needs_note(tx) or any(tx.fetch(name, (tx.now, 1)) for name in due):
+        return None
+    if reap and tx.fetch("lost_workers"):
+        return None
+    next_due = tx.fetch_one("next_due", (tx.now,)) if dispatch else None
+    reply = SweepReply(
+        now=from_micros(tx.now), next_due=from_micros_or_none(next_due[0]) if next_due else None
+    )
+    return lambda: reply
 
 
 def unpublished(tx: Transaction, older_than: float, limit: int) -> Sequence[RunRef]:

@@ -1,11 +1,11 @@
 """What an operation sees of the database: one open transaction, statements by name."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import chain
-from typing import Any
+from itertools import chain, repeat
+from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
@@ -13,11 +13,16 @@ from windlass.sources import Clock
 from windlass.store.queries import load_queries
 from windlass.store.sqlite.values import to_micros
 
+T = TypeVar("T")
+
 Row = tuple[Any, ...]
 Bindings = Sequence[Any] | Mapping[str, Any]
 
 _SMALL = 1_000_000  # microseconds
-_WIDEST = 64  # rows per statement; more are no quicker
+# Rows per statement: with more, the thread needs Python's lock less often while it has the file's.
+# Longer statements than these are not kept prepared.
+_WIDEST = 256
+MOST_AT_ONCE = 1024
 _PARAMETER = re.compile(r":\w+")
 
 
@@ -70,12 +75,21 @@ class StoreClock:
 class Transaction:
     """One open transaction and the instant at which it happens."""
 
-    __slots__ = ("_connection", "_queries", "now")
+    __slots__ = ("_clock", "_connection", "_queries", "now")
 
-    def __init__(self, connection: apsw.Connection, now: int) -> None:
+    def __init__(self, connection: apsw.Connection, clock: StoreClock) -> None:
         self._connection = connection
         self._queries = queries()
-        self.now = now
+        self._clock = clock
+        self.now = clock.now()
+
+    def tick(self) -> None:
+        """Look at the clock again, before a write that reads without the lock prepared.
+
+        Others may have written meanwhile, and long after these reads began: what is claimed must
+        not have started before it was enqueued.
+        """
+        self.now = self._clock.now()
 
     def execute(self, name: str, bindings: Bindings = ()) -> int:
         """Run a statement, return how many rows it changed."""
@@ -99,6 +113,15 @@ class Transaction:
             done += count
         last = self._connection.last_insert_rowid()
         return last - done + 1, last
+
+    def insert_at_once(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Insert rows, at most MOST_AT_ONCE, by one statement, which is atomic.
+
+        The next power of two is filled up with rows of null: few statements serve all counts.
+        """
+        width = 1 << (len(rows) - 1).bit_length()
+        padding = repeat(None, (width - len(rows)) * len(rows[0]))
+        self._connection.execute(_widened(self._queries[name], width), list(chain(*rows, padding)))
 
     def fetch(self, name: str, bindings: Bindings = ()) -> list[Row]:
         """Return all rows of a statement."""
@@ -125,3 +148,7 @@ class Transaction:
                 self._connection.execute(self._queries["release_savepoint"])
             raise
         self._connection.execute(self._queries["release_savepoint"])
+
+
+AtOnce: TypeAlias = Callable[[Transaction], Callable[[], T] | None]
+"""A call that writes by one statement at most: see ``Connection.at_once``."""

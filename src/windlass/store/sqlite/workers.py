@@ -1,7 +1,8 @@
 """Workers: who is alive, what they hold, and what is given back when they forget it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from windlass.domain.run import Blocked, Finish, Held, Ordered, RenewReply, WorkerInfo
 from windlass.domain.states import Intent, Verb
@@ -50,7 +51,34 @@ def renew(
     blocked: Blocked | None,
 ) -> RenewReply:
     """Keep the worker alive; give back what it does not know it has, or does not vouch for."""
-    now = from_micros(tx.now)
+    if not _keep_alive(tx, worker, lease, blocked):
+        return RenewReply(now=from_micros(tx.now), alive=False, lost=tuple(held))
+    found = _compare(tx, worker, held, settled)
+    leases = [lease_of(row) for row in tx.fetch_many("get_lease", found.unclaimed)]
+    give_back(tx, _unblamed(tx, leases, () if blocked is None else blocked.blamed))
+    return found.reply(tx.now)
+
+
+def renew_at_once(
+    tx: Transaction,
+    worker: str,
+    lease: float,
+    held: Sequence[Held],
+    settled: int,
+    blocked: Blocked | None,
+) -> Callable[[], RenewReply] | None:
+    """As :func:`renew`, by one statement; None if leases are to be given back."""
+    found = _compare(tx, worker, held, settled)
+    if found.unclaimed:
+        return None
+    tx.tick()
+    reply = found.reply(tx.now)
+    if not _keep_alive(tx, worker, lease, blocked):
+        reply = RenewReply(now=reply.now, alive=False, lost=tuple(held))
+    return lambda: reply
+
+
+def _keep_alive(tx: Transaction, worker: str, lease: float, blocked: Blocked | None) -> bool:
     renewal = {
         "now": tx.now,
         "alive_until": tx.now + micros_of(lease),
@@ -59,8 +87,28 @@ def renew(
         "run": None if blocked is None else blocked.run,
         "worker": worker,
     }
-    if not tx.execute("renew_worker", renewal):
-        return RenewReply(now=now, alive=False, lost=tuple(held))
+    return tx.execute("renew_worker", renewal) > 0
+
+
+class _Compared(NamedTuple):
+    """A worker's leases beside what it says that it holds."""
+
+    orders: tuple[Ordered, ...]
+    lost: tuple[Held, ...]
+    unclaimed: list[tuple[str, bytes]]
+
+    def reply(self, now: int) -> RenewReply:
+        """What the worker is told."""
+        return RenewReply(
+            now=from_micros(now),
+            alive=True,
+            orders=self.orders,
+            lost=self.lost,
+            released=len(self.unclaimed),
+        )
+
+
+def _compare(tx: Transaction, worker: str, held: Sequence[Held], settled: int) -> _Compared:
     named = {(item.tenant, blob_or_none(item.id), item.token): item for item in held}
     orders = []
     unclaimed = []
@@ -69,15 +117,7 @@ def renew(
             unclaimed.append((tenant, blob))
         elif intent is not None:
             orders.append(Ordered(tenant, to_id(blob), token, Intent(intent), reason))
-    leases = [lease_of(row) for row in tx.fetch_many("get_lease", unclaimed)]
-    give_back(tx, _unblamed(tx, leases, () if blocked is None else blocked.blamed))
-    return RenewReply(
-        now=now,
-        alive=True,
-        orders=tuple(orders),
-        lost=tuple(named.values()),
-        released=len(unclaimed),
-    )
+    return _Compared(tuple(orders), tuple(named.values()), unclaimed)
 
 
 def _unblamed(tx: Transaction, leases: Sequence[Place], blamed: Sequence[Finish]) -> list[Place]:

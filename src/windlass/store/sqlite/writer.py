@@ -8,6 +8,10 @@ the group are told so. A group ends after a few milliseconds or a few dozen call
 nobody waits long for the first. Calls that say so (enqueues) are even done as one, table by
 table, as long as none of them fails.
 
+If few calls wait, one that needs only one statement runs without a transaction: between two
+statements this thread needs Python's lock, and a handler that holds it for long (in a long call of
+C) would keep all other processes waiting for the file's.
+
 Loops of several threads share the writer. One lock is over what they do to it, so that there is
 one thread at most and nothing is queued behind the word that ends it: that would never be answered.
 """
@@ -16,11 +20,11 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
-from windlass.errors import StoreUnavailable
+from windlass.errors import StoreError, StoreRefused, StoreUnavailable
 from windlass.offloop import off_loop
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.faults import FATAL
@@ -32,6 +36,7 @@ T = TypeVar("T")
 GROUP_CALLS = 64
 GROUP_SECONDS = 0.005
 MERGED_ROWS = 250
+_FEW_BEHIND = 2
 
 
 class _Item(NamedTuple):
@@ -129,6 +134,9 @@ class Writer:
         """Run a group from the head of what waits, commit it, return the answers."""
         answers: list[_Answer] = []
         try:
+            done = self._run_at_once(waiting)
+            if done or not waiting:
+                return done
             self._connection.begin()
             self._run_calls(waiting, answers)
             self._connection.commit()
@@ -140,6 +148,36 @@ class Writer:
                 waiting.clear()
             return [_Answer(answer.item, None, answer.error or told) for answer in answers]
         return answers
+
+    def _run_at_once(self, waiting: deque[_Item]) -> Sequence[_Answer]:
+        """Run the first call, or calls that can be done as one, by one statement, if it can be.
+
+        Those behind it wait for the next group. That costs a flush more for each, but no lock is
+        held while this thread waits for others of this process. If many wait, flushes count more.
+        """
+        items = _alike(waiting)
+        results: Sequence[Any] | None = None
+        try:
+            if items and len(waiting) <= _FEW_BEHIND:
+                results = self._at_once(items)
+        except Exception as error:
+            if isinstance(error, StoreError) and not isinstance(error, StoreRefused):
+                raise  # no call's own fault, and it may have happened after the commit
+            self._connection.undo(error)  # one of several may be at fault: see which
+        finally:
+            waiting.extendleft(reversed(items))
+        if results is None:
+            return []
+        return [_Answer(waiting.popleft(), result, None) for result in results]
+
+    def _at_once(self, items: Sequence[_Item]) -> Sequence[Any] | None:
+        first = items[0].call
+        if len(items) == 1:
+            one = first.at_once
+            return one and self._connection.at_once(lambda tx: _listed(one(tx)))
+        merges = [item.call.merge for item in items if item.call.merge is not None]
+        arguments = [merge.argument for merge in merges]
+        return self._connection.at_once(lambda tx: merges[0].at_once(tx, arguments))
 
     def _run_calls(self, waiting: deque[_Item], answers: list[_Answer]) -> None:
         alone = len(waiting) == 1
@@ -187,6 +225,10 @@ class Writer:
     def _is_over(self, error: Exception) -> bool:
         """Whether the whole group is lost: a failing disk, or a transaction that is gone."""
         return isinstance(error, FATAL) or not self._connection.in_transaction
+
+
+def _listed(answer: Callable[[], T] | None) -> Callable[[], Sequence[T]] | None:
+    return None if answer is None else lambda: [answer()]
 
 
 def _alike(waiting: deque[_Item]) -> deque[_Item]:

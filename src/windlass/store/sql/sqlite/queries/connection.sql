@@ -11,6 +11,7 @@ pragma foreign_keys = on;
 pragma trusted_schema = off;
 pragma cell_size_check = on;
 pragma mmap_size = 0;
+pragma temp_store = memory;
 pragma cache_size = -65536;
 pragma wal_autocheckpoint = 4000;
 pragma journal_size_limit = 67108864;

@@ -7,13 +7,6 @@ select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
        worker, started_at, intent, reason
   from leases where tenant = :tenant and id = :id
 
--- name: get_leases
--- All leases of a stretch of ids: one scan instead of one lookup each.
-select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at, null,
-       worker, started_at, intent, reason
-  from leases where tenant = :tenant and id between :first and :last
- limit :limit
-
 -- name: get_ready
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
        expires_at

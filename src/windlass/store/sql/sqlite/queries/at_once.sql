@@ -1,0 +1,195 @@
+-- Whole calls as one statement. Between two statements of a transaction a thread needs Python's
+-- lock again, and a handler that holds that for long would let all other processes wait for the
+-- file's lock. So the hot calls are one insert into a view: triggers do the rest, and SQLite begins,
+-- writes and commits without coming back to Python. In a transaction they do the same.
+--
+-- The views, their triggers and the tables that they answer in are temporary: they belong to the
+-- connection, are made when it is opened, and are not in the file. Their names have a prefix,
+-- because they hide tables of the same names from statements of the caller's own. Rows of null are
+-- padding: with few widths, each statement is prepared once.
+
+-- name: arm
+create temp table if not exists windlass_now (at);
+create temp table if not exists windlass_ended (
+  tenant, id, token, attempt, failures, crash_count, seq, worker, started_at, version,
+  result,
+  primary key (tenant, id)
+) without rowid;
+create temp table if not exists windlass_taken (
+  n integer primary key,
+  tenant, id, job, queue, rank, ready_at, attempt, failures, crash_count, token, seq, deadline_at
+);
+create temp table if not exists windlass_stops (queue, rank, ready_at, id);
+
+create temp view if not exists windlass_cycle (
+  act, tenant, ends, now, worker, claim_no, jobs, queue, rank, ready_at, id, "window", most
+) as select null, null, null, null, null, null, null, null, null, null, null, null, null;
+
+-- The first row of each statement or, in a transaction, of the first of them. The caller looked at
+-- the clock before it had the lock. Whoever wrote meanwhile may have looked later: what happens now
+-- happens after that. More than a second later is not meanwhile: then the clock was set back.
+create temp trigger if not exists windlass_begin instead of insert on windlass_cycle
+when new.act = 'begin'
+begin
+  delete from windlass_now;
+  delete from windlass_ended;
+  delete from windlass_taken;
+  delete from windlass_stops;
+  insert into windlass_now
+  select max(new.now, coalesce((
+    select at from events
+     where n = (select max(n) from events) and at < new.now + 1000000), new.now));
+end;
+
+-- Attempts of a tenant's runs that succeeded, if their leases are still there. Each is one text: 32
+-- digits of its id, 20 of its token, 4 of the length of its version, its version, and its result.
+create temp trigger if not exists windlass_succeed instead of insert on windlass_cycle
+when new.act = 'succeed'
+begin
+  insert into windlass_ended
+  select l.tenant, l.id, l.token, l.attempt, l.failures, l.crash_count, l.seq, l.worker,
+         l.started_at,
+         nullif(substr(e.value, 57, cast(substr(e.value, 53, 4) as integer)), ''),
+         nullif(substr(e.value, 57 + cast(substr(e.value, 53, 4) as integer)), '')
+    from json_each(new.ends) e cross join leases l
+      on l.tenant = new.tenant and l.id = unhex(substr(e.value, 1, 32))
+     and l.token = cast(substr(e.value, 33, 20) as integer);
+  update runs
+     set status = 'succeeded', result = e.result, attempt = e.attempt, failures = e.failures,
+         crash_count = e.crash_count, token = e.token, seq = e.seq + 1,
+         started_at = e.started_at, finished_at = (select at from windlass_now)
+    from windlass_ended e
+   where e.tenant = new.tenant and runs.tenant = e.tenant and runs.id = e.id;
+  insert into attempts (tenant, run, attempt, token, worker, outcome, started_at, finished_at,
+                        version)
+  select tenant, id, attempt, token, worker, 'succeeded', started_at,
+         (select at from windlass_now), version
+    from windlass_ended where tenant = new.tenant;
+  insert into events (tenant, subject, seq, type, at, attempt)
+  select tenant, id, seq + 1, 'run.succeeded', (select at from windlass_now), attempt
+    from windlass_ended where tenant = new.tenant;
+  delete from leases
+   where tenant = new.tenant
+     and id in (select id from windlass_ended where tenant = new.tenant);
+end;
+
+-- What was taken, as one range of the claim order: under the same conditions nothing else is in it.
+create temp view if not exists windlass_unready (
+  queue, jobs, now, rank, ready_at, id, tenant, last_rank, last_ready_at, last_id, last_tenant
+) as select null, null, null, null, null, null, null, null, null, null, null;
+
+create temp trigger if not exists windlass_unready_now instead of insert on windlass_unready
+begin
+  delete from ready  -- without an alias: with one, no caller could rename a table of their own
+   where queue = new.queue
+     and (rank, ready_at, id, tenant) >= (new.rank, new.ready_at, new.id, new.tenant)
+     and (rank, ready_at, id, tenant)
+         <= (new.last_rank, new.last_ready_at, new.last_id, new.last_tenant)
+     and job in (select value from json_each(new.jobs))
+     and (expires_at is null or expires_at > new.now)
+     and (deadline_at is null or deadline_at > new.now);
+end;
+
+-- The head of one queue, as far as there are still seats: nothing for a worker that is dead. The
+-- window is a subquery with a limit: rows are looked at in claim order, no more of them than the
+-- window, and the outer limit stops it as soon as enough are found.
+create temp trigger if not exists windlass_claim instead of insert on windlass_cycle
+when new.act = 'claim'
+ and exists (select 1 from workers where id = new.worker and alive_until > new.now)
+begin
+  insert into windlass_taken (tenant, id, job, queue, rank, ready_at, attempt, failures,
+                              crash_count, token, seq, deadline_at)
+  select w.tenant, w.id, w.job, w.queue, w.rank, w.ready_at, w.attempt, w.failures,
+         w.crash_count, w.token, w.seq, w.deadline_at
+    from (select r.tenant, r.id, r.job, r.queue, r.rank, r.ready_at, r.attempt, r.failures,
+                 r.crash_count, r.token, r.seq, r.expires_at, r.deadline_at
+            from ready r
+           where r.queue = new.queue
+             and (r.rank, r.ready_at, r.id) > (new.rank, new.ready_at, new.id)
+           order by r.rank, r.ready_at, r.id, r.tenant
+           limit new."window") w
+   where w.job in (select value from json_each(new.jobs))
+     and (w.expires_at is null or w.expires_at > new.now)
+     and (w.deadline_at is null or w.deadline_at > new.now)
+   limit new.most - (select count(*) from windlass_taken);
+  -- Where the window ended before there were enough: the last key of it, while it is whole.
+  insert into windlass_stops
+  select r.queue, r.rank, r.ready_at, r.id
+    from ready r
+   where r.queue = new.queue and (r.rank, r.ready_at, r.id) > (new.rank, new.ready_at, new.id)
+   order by r.rank, r.ready_at, r.id, r.tenant
+   limit (new."window" >= 0 and (select count(*) from windlass_taken) < new.most)
+  offset max(new."window" - 1, 0);
+  insert into leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
+                      attempt, failures, crash_count, token, seq, deadline_at)
+  select t.tenant, t.id, t.job, t.queue, t.rank, new.worker, new.claim_no,
+         (select at from windlass_now), t.attempt + 1, t.failures, t.crash_count, t.token + 1, t.seq + 1, t.deadline_at
+    from windlass_taken t where t.queue = new.queue;
+  insert into events (tenant, subject, seq, type, at, attempt)
+  select t.tenant, t.id, t.seq + 1, 'run.started', (select at from windlass_now), t.attempt + 1
+    from windlass_taken t where t.queue = new.queue;
+  insert into windlass_unready
+  select new.queue, new.jobs, new.now, a.rank, a.ready_at, a.id, a.tenant,
+         z.rank, z.ready_at, z.id, z.tenant
+    from (select min(n) as first, max(n) as last from windlass_taken where queue = new.queue) b
+    join windlass_taken a on a.n = b.first join windlass_taken z on z.n = b.last;
+end;
+
+create temp view if not exists windlass_enqueue (
+  tenant, id, job, job_version, queue, priority, input, options, key, tags, trace, created_at,
+  scheduled_for, expires_at, deadline_at
+) as select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null;
+
+create temp trigger if not exists windlass_record instead of insert on windlass_enqueue
+when new.id is not null
+begin
+  insert into runs (tenant, id, job, job_version, queue, priority, input, options, key, tags,
+                    trace, created_at, scheduled_for, expires_at, deadline_at)
+  values (new.tenant, new.id, new.job, new.job_version, new.queue, new.priority, new.input,
+          new.options, new.key, new.tags, new.trace, new.created_at, new.scheduled_for,
+          new.expires_at, new.deadline_at);
+  insert into ready (tenant, id, job, queue, rank, ready_at,
+                     attempt, failures, crash_count, token, seq, expires_at, deadline_at)
+  select new.tenant, new.id, new.job, new.queue, -new.priority, new.created_at, 0, 0, 0, 0, 1,
+         new.expires_at, new.deadline_at
+   where new.scheduled_for <= new.created_at;
+  insert into timers (tenant, id, job, queue, rank, due_at, why,
+                      attempt, failures, crash_count, token, seq, expires_at, deadline_at)
+  select new.tenant, new.id, new.job, new.queue, -new.priority, new.scheduled_for, 'delay',
+         0, 0, 0, 0, 1, new.expires_at, new.deadline_at
+   where new.scheduled_for > new.created_at;
+  insert into events (tenant, subject, seq, type, at, attempt, data)
+  values (new.tenant, new.id, 1, 'run.enqueued', new.created_at, 0,
+          case when new.scheduled_for > new.created_at then '{"why":"delay"}' end);
+  insert into run_tags (tenant, tag, id)
+  select distinct new.tenant, value, new.id from json_each(new.tags) where new.tags is not null;
+end;
+
+-- name: cycle_at_once
+insert into windlass_cycle (act, tenant, ends, now, worker, claim_no, jobs, queue, rank, ready_at,
+                            id, "window", most)
+values (:act, :tenant, :ends, :now, :worker, :claim_no, :jobs, :queue, :rank, :ready_at,
+        :id, :window, :most)
+
+-- name: ended
+select tenant, lower(hex(id)), token from windlass_ended
+
+-- name: count_ended
+select count(*) from windlass_ended
+
+-- name: taken
+-- In the order in which they were taken. Joined from the left, so that a record that a damaged file
+-- has lost is noticed.
+select t.tenant, t.id, t.job, t.queue, t.token + 1, t.attempt + 1, t.failures, t.crash_count,
+       n.input, n.options, n.trace, t.rank, t.ready_at, n.schedule, n.slot, t.deadline_at
+  from windlass_taken t left join runs n on n.tenant = t.tenant and n.id = t.id
+ order by t.n
+
+-- name: stops
+select queue, rank, ready_at, id from windlass_stops
+
+-- name: enqueue_at_once
+insert into windlass_enqueue (tenant, id, job, job_version, queue, priority, input, options, key,
+                              tags, trace, created_at, scheduled_for, expires_at, deadline_at)
+values (:tenant, :id, :job, :job_version, :queue, :priority, :input, :options, :key,
+        :tags, :trace, :created_at, :scheduled_for, :expires_at, :deadline_at)
