@@ -13,7 +13,8 @@ NAMES = [
     "ConflictError", "Context", "Count", "Counts", "DuplicateJob", "EventType", "Fail", "Failure",
     "Fatal",
     "IllegalTransition", "Job", "JobFileError", "KeyConflict", "LeaseLost", "NotFound",
-    "PayloadTooLarge", "ProcessDied", "QueueState", "Request", "ResultTimeout", "Retry", "RetryAfter",
+    "PayloadTooLarge", "ProcessDied", "QueueState",
+    "Request", "ResultTimeout", "Retry", "RetryAfter",
     "Run",
     "RunExpires", "RunFailed",
     "RunNotFound", "Schedule", "ScheduleBusy", "ScheduleNotFound",
@@ -23,7 +24,8 @@ NAMES = [
 ]  # fmt: skip
 
 VERBS = [
-    "acancel", "aclose", "acounts", "adiscard", "aenqueue", "aenqueue_many", "aevents", "aget", "alist",
+    "acancel", "aclose", "acounts", "adiscard",
+    "aenqueue", "aenqueue_many", "aevents", "aget", "alist",
     "aqueues",
     "areschedule", "aresult", "aretry", "await_end", "aworkers",
     "cancel", "close", "counts", "discard", "enqueue", "enqueue_many", "events", "get", "ground",
