@@ -8,11 +8,13 @@ import threading
 import pytest
 
 from tests.engine.test_parts import SPEC, handler, make_holding
-from windlass import AttemptOutcome, Windlass
-from windlass.domain.run import Want, WorkerInfo
+from tests.fixtures.apps import PATIENCE
+from windlass import AttemptOutcome, Run, Windlass
+from windlass.domain.run import Held, Want, WorkerInfo
 from windlass.engine.heart import Heart
-from windlass.engine.holdings import Holding, Holdings
+from windlass.engine.holdings import Holding, Holdings, Stop
 from windlass.engine.options import WorkerOptions
+from windlass.engine.renewal import Renewal
 from windlass.engine.vouching import vouch
 from windlass.engine.watchdog import Blockage
 
@@ -72,25 +74,53 @@ def test_until_a_lease_has_passed_everything_is_vouched_for() -> None:
     assert (said.blocked.run, said.blocked.blamed) == ("blocker", ())
 
 
+async def hold_one(app: Windlass, holdings: Holdings) -> tuple[Run, Holding]:
+    """A run that the worker `w` has claimed, and started on its loop."""
+    store = app.store
+    info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=("handler",), seats=1)
+    await store.arun(store.operations.register(info, LEASE))
+    run = await app.job(handler).aenqueue()
+    number = holdings.begin_claim()
+    want = Want(limit=1, jobs=("handler",))
+    reply = await store.arun(store.operations.cycle("w", number, [], want))
+    holding = Holding(reply.claimed[0], SPEC, started=0.0)
+    holdings.add(holding)
+    holdings.settle(number)
+    return run, holding
+
+
+async def test_what_a_renewal_gave_up_is_told_on_the_loop(app: Windlass) -> None:
+    """And at once: its handler would go on until the next renewal."""
+    holdings, told = Holdings(), asyncio.Queue[Held]()
+    run, holding = await hold_one(app, holdings)
+    renewal = Renewal(
+        app.store, app.sources, holdings, worker="w", lease=LEASE, every=3600.0,
+        since=app.sources.clock.monotonic(), max_crashes=3,
+        blockage=lambda: make_blockage(holding), answered=lambda _: None,
+        disowned=told.put_nowait, failed=lambda _: None,
+    )  # fmt: skip
+    renewal.start()
+    try:
+        renewal.hurry()
+        async with asyncio.timeout(PATIENCE):
+            assert await told.get() == holding.held
+        assert holding.stop is Stop.LOST
+        assert (await app.aget(run.id)).crash_count == 1
+    finally:
+        renewal.stop()
+        assert await renewal.ended(PATIENCE)
+
+
 @pytest.mark.parametrize(("seconds", "crashes"), [(1.5, 0), (25.0, 1)])
 async def test_who_blocks_a_stop_has_crashed_if_it_blocked_for_the_whole_grace(
     app: Windlass, seconds: float, crashes: int
 ) -> None:
     """A handler that blocks for a second or two, and did not end in time, is not to crash a little
     with every deployment."""
-    store, left = app.store, threading.Event()
-    info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=("handler",), seats=1)
-    await store.arun(store.operations.register(info, LEASE))
-    run = await app.job(handler).aenqueue()
-    want = Want(limit=1, jobs=("handler",))
-    reply = await store.arun(store.operations.cycle("w", 1, [], want))
-    holdings = Holdings()
-    holding = Holding(reply.claimed[0], SPEC, started=0.0)
-    assert holdings.begin_claim() == 1
-    holdings.add(holding)
-    holdings.settle(1)
+    left, holdings = threading.Event(), Holdings()
+    run, holding = await hold_one(app, holdings)
     heart = Heart(
-        store,
+        app.store,
         app.sources,
         holdings,
         WorkerOptions(lease=LEASE, renew=3600.0, drain=25.0),
