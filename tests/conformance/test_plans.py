@@ -370,12 +370,12 @@ def _wrong(session: Session) -> Mapping[str, Plan]:
 
 # Counting what waits, and looking for messages that were lost, is reading a queue through.
 # So is an operator's look for what should have ended.
-READS_ALL = frozenset({"backlog", "unpublished", "overdue", "quick_check"})
+READS_ALL = frozenset({"backlog", "unpublished", "overdue", "quick_check", "count_by_name"})
 SMALL = frozenset({"workers", "sweeps", "jobs", "sqlite_schema", "schema_version", "schedule_gone"})
 # Names of lists and of what was found so far, within the statements.
 LISTS = frozenset({"windlass_now", "windlass_ended", "windlass_taken", "windlass_stops", "e", "t",
                    "b", "a", "json_each", "i", "found", "holder", "h", "w", "s", "owner", "first",
-                   "oldest", "latest"})  # fmt: skip
+                   "oldest", "latest", "head", "q"})  # fmt: skip
 # A page; a few rows; what operators ask for.
 SORTS = frozenset(
     {
@@ -386,6 +386,8 @@ SORTS = frozenset(
         "queue_demand",
         "overdue",
         "tables",
+        "count_by_name",
+        "queue_ages",
     }
 )
 # What the triggers of one statement do.

@@ -52,7 +52,8 @@ select case :by when 'queue' then queue else job end as name, status, count(*)
 -- name: queue_ages
 -- One probe for each queue and priority; of each, as many are looked through as are allowed.
 with recursive head (queue, rank) as (
-  select * from (select queue, rank from ready order by queue, rank limit 1)
+  select q.queue, (select min(r.rank) from ready r where r.queue = q.queue)
+    from (select min(queue) as queue from ready) q
   union all
   select (select r.queue from ready r where (r.queue, r.rank) > (head.queue, head.rank)
            order by r.queue, r.rank limit 1),
