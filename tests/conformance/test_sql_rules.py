@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from windlass.domain.blame import after_lost_worker
-from windlass.domain.effects import EFFECTS, reported
-from windlass.domain.outcome import Outcome
+from windlass.domain.event import EFFECTS
+from windlass.domain.outcome import Outcome, reported
 from windlass.domain.states import TRANSITIONS, Failure, Intent, Status, Verb, under_intent
 
 Ask = Callable[..., object]

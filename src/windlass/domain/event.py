@@ -2,9 +2,17 @@
 
 Each event is written by the transaction that makes it true, under its subject's next
 ``seq``. ``attempt`` on an event is the number of starts so far, 0 where the subject is no run.
+
+`states.py` says where a verb leads; `EFFECTS` says what it leaves behind. The stores apply both and
+decide nothing by themselves: SQLite in Python, PostgreSQL by functions that ``tools/make_sql.py``
+generates from these tables.
 """
 
+from types import MappingProxyType
+from typing import NamedTuple
+
 from windlass.domain.open_enum import OpenEnum
+from windlass.domain.states import Failure, Verb
 
 
 class EventType(OpenEnum):
@@ -47,3 +55,33 @@ class AttemptOutcome(OpenEnum):
     CANCELED = "canceled"
     INTERRUPTED = "interrupted"
     CRASHED = "crashed"
+
+
+class Effect(NamedTuple):
+    """What is recorded of a verb."""
+
+    event: EventType
+    attempt: AttemptOutcome | None = None  # how the attempt ended, if the verb ends one
+    failure: Failure | None = None  # why the run failed, unless somebody says otherwise
+    wait: str | None = None  # what a timer waits for
+
+
+EFFECTS: MappingProxyType[Verb, Effect] = MappingProxyType(
+    {
+        Verb.DUE: Effect(EventType.QUEUED),
+        Verb.CLAIM: Effect(EventType.STARTED),
+        Verb.SUCCEED: Effect(EventType.SUCCEEDED, AttemptOutcome.SUCCEEDED),
+        Verb.FAIL: Effect(EventType.FAILED, AttemptOutcome.FAILED, Failure.FATAL),
+        Verb.BACKOFF: Effect(EventType.RETRYING, AttemptOutcome.FAILED, wait="backoff"),
+        Verb.SNOOZE: Effect(EventType.SNOOZED, AttemptOutcome.SNOOZED, wait="snooze"),
+        Verb.RELEASE: Effect(EventType.INTERRUPTED, AttemptOutcome.INTERRUPTED),
+        Verb.REAP: Effect(EventType.CRASHED, AttemptOutcome.CRASHED),
+        Verb.CRASH: Effect(EventType.FAILED, AttemptOutcome.CRASHED, Failure.CRASHED),
+        Verb.STOP: Effect(EventType.CANCELED, AttemptOutcome.CANCELED),
+        Verb.CANCEL: Effect(EventType.CANCELED),
+        Verb.EXPIRE: Effect(EventType.FAILED, failure=Failure.EXPIRED),
+        Verb.OVERRUN: Effect(EventType.FAILED, AttemptOutcome.TIMEOUT, Failure.DEADLINE),
+        Verb.RETRY: Effect(EventType.RETRIED),
+        Verb.RESCHEDULE: Effect(EventType.RESCHEDULED, wait="delay"),
+    }
+)

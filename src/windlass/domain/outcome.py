@@ -15,6 +15,7 @@ everything that went wrong:
 
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from windlass.domain.blame import after_lost_worker
 from windlass.domain.policy import Fatal, Retry
@@ -34,6 +35,7 @@ __all__ = [
     "decide_crash",
     "decide_failure",
     "describe_error",
+    "reported",
 ]
 
 
@@ -92,6 +94,31 @@ class Outcome(StrEnum):
     CANCELED = "canceled"
     RELEASED = "released"
     CRASHED = "crashed"  # its child process died, or it stopped its worker, which can still tell
+
+
+# What a worker reports of an attempt, as a verb.
+REPORTED: MappingProxyType[Outcome, Verb] = MappingProxyType(
+    {
+        Outcome.SUCCEEDED: Verb.SUCCEED,
+        Outcome.RETRY: Verb.BACKOFF,
+        Outcome.FAILED: Verb.FAIL,
+        Outcome.SNOOZED: Verb.SNOOZE,
+        Outcome.CANCELED: Verb.STOP,
+        Outcome.RELEASED: Verb.RELEASE,
+        Outcome.CRASHED: Verb.REAP,  # CRASH if the worker gives a failure with it
+    }
+)
+
+
+def reported(outcome: Outcome, failure: Failure | None) -> Verb:
+    """The verb that a worker's report amounts to.
+
+    >>> reported(Outcome.CRASHED, None), reported(Outcome.CRASHED, Failure.CRASHED)
+    (<Verb.REAP: 'reap'>, <Verb.CRASH: 'crash'>)
+    """
+    if outcome is Outcome.CRASHED and failure is not None:
+        return Verb.CRASH
+    return REPORTED[outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

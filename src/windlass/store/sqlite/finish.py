@@ -8,8 +8,7 @@ written.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from windlass.domain.effects import reported
-from windlass.domain.outcome import Outcome
+from windlass.domain.outcome import Outcome, reported
 from windlass.domain.run import CycleReply, Finish, Held, Want
 from windlass.domain.states import Verb
 from windlass.store.sqlite.claim import Claim

@@ -1,15 +1,14 @@
 """How a run moves: its position row is deleted, another written, or its outcome recorded.
 
 The twin of PostgreSQL's `windlass.make_moves`. A caller names the run's place and the verb; the
-rules (`domain/states.py`, `domain/effects.py`) decide which status follows and what is recorded.
+rules (`domain/states.py`, `domain/event.py`) decide which status follows and what is recorded.
 The moves of a transaction are collected row by row, and applied table by table, one statement for
 many rows.
 """
 
 from typing import Any, NamedTuple, assert_never
 
-from windlass.domain.effects import EFFECTS, Effect
-from windlass.domain.event import AttemptOutcome
+from windlass.domain.event import EFFECTS, AttemptOutcome, Effect
 from windlass.domain.outcome import ErrorInfo
 from windlass.domain.states import Failure, Intent, Status, Verb, advance, under_intent
 from windlass.store.sqlite.transaction import Row, Transaction
@@ -42,6 +41,8 @@ class Place(NamedTuple):
     started_at: int | None = None
     intent: str | None = None
     reason: str | None = None
+    at: int | None = None  # since when it is ready, or when it is due
+    why: str | None = None  # what it waits for
 
     @property
     def wanted(self) -> Intent | None:
@@ -110,12 +111,17 @@ class Moves:
         """Move a run; return its new status.
 
         ``at`` is when a wait is over; if that has come (or there is none), the run is queued.
+        What stays in its status stays in its place.
         ``data`` is that of the event, unless the run ends by it.
         """
         deed = under_intent(verb, place.wanted)
         status = advance(place.status, deed, run=place.id.hex(), stale=True)
+        if at is None and status is place.status:
+            at = place.at
+        elif status is Status.QUEUED:
+            at = self._now
         if status is Status.SCHEDULED and (at is None or at <= self._now):
-            status = advance(status, Verb.DUE)
+            status, at = advance(status, Verb.DUE), self._now
         effect = EFFECTS[deed]
         delete = _DELETES.get(place.status)
         if delete is not None:
@@ -127,8 +133,10 @@ class Moves:
             failures=place.failures + end.counts,
             crash_count=place.crash_count + (attempt is AttemptOutcome.CRASHED),
             seq=place.seq + 1,
+            at=at,
+            why=effect.wait or place.why,
         )
-        self._arrive(moved, status, effect, at, end, data)
+        self._arrive(moved, status, effect, end, data)
         return status
 
     def apply(self) -> None:
@@ -139,14 +147,13 @@ class Moves:
         self._left, self._rows = {}, {}
 
     def _arrive(
-        self, place: Place, status: Status, effect: Effect, at: int | None, end: End,
-        data: dict[str, Any] | None,
-    ) -> None:  # fmt: skip
+        self, place: Place, status: Status, effect: Effect, end: End, data: dict[str, Any] | None
+    ) -> None:
         match status:
             case Status.QUEUED:
-                self._add("insert_ready", (*place.carried, self._now))
+                self._add("insert_ready", (*place.carried, place.at))
             case Status.SCHEDULED:
-                self._add("insert_timer", (*place.carried, at, effect.wait))
+                self._add("insert_timer", (*place.carried, place.at, place.why))
             case Status.SUCCEEDED:
                 self._end_run(place, status, None, None, None, end.result)
             case Status.FAILED:

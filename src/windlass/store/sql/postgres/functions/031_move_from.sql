@@ -5,8 +5,8 @@ language sql immutable parallel safe
 return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).rank,
            (p_from).attempt, (p_from).failures, (p_from).crash_count, (p_from).token, (p_from).seq,
            (p_from).expires_at, (p_from).deadline_at,
-           'queued', null, null, null,
-           p_verb, null, false, false, null,
+           'queued', (p_from).ready_at, null, null, null, null,
+           p_verb, false, false, null,
            null, null, null, null, null)::windlass.move;
 
 create or replace function windlass.move_from_timer(p_from windlass.timers, p_verb text)
@@ -15,8 +15,8 @@ language sql immutable parallel safe
 return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).rank,
            (p_from).attempt, (p_from).failures, (p_from).crash_count, (p_from).token, (p_from).seq,
            (p_from).expires_at, (p_from).deadline_at,
-           'scheduled', null, null, null,
-           p_verb, null, false, false, null,
+           'scheduled', (p_from).due_at, (p_from).why, null, null, null,
+           p_verb, false, false, null,
            null, null, null, null, null)::windlass.move;
 
 -- A run that was claimed once has started in time: it expires no more. An attempt that the store ends
@@ -27,6 +27,6 @@ language sql immutable parallel safe
 return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).rank,
            (p_from).attempt, (p_from).failures, (p_from).crash_count, (p_from).token, (p_from).seq,
            null, (p_from).deadline_at,
-           'running', (p_from).worker, (p_from).started_at, (p_from).intent,
-           p_verb, null, windlass.attempt_of(p_verb) = 'timeout', false, null,
+           'running', null, null, (p_from).worker, (p_from).started_at, (p_from).intent,
+           p_verb, windlass.attempt_of(p_verb) = 'timeout', false, null,
            null, (p_from).reason, null, null, null)::windlass.move;

@@ -7,7 +7,8 @@
 -- which status follows, which event is written, and how the attempt ended that was under a lease.
 -- Returns the status of each run.
 --
--- A wait that is over already (`at` has come, or is null) leads to the queue at once.
+-- A wait that is over already (`at` has come, or is null) leads to the queue at once. What stays in
+-- its status stays in its place: it was ready, or is due, when it was before.
 create or replace function windlass.make_moves(p_moves windlass.move[], p_now timestamptz)
 returns setof text
 language plpgsql volatile security definer
@@ -27,6 +28,8 @@ begin
     select m.tenant, m.id, m.job, m.queue, m.rank, m.attempt, m.token, m.expires_at, m.deadline_at,
            m.worker, m.started_at, m.verb, m.deed, m.at, m.timed_out, m.version, m.result, m.error,
            m.failures + coalesce(m.counts, false)::integer as failures,
+           case when m.status = 'queued' and m.next = 'queued' then m.at else p_now end as ready_at,
+           coalesce(windlass.wait_of(m.deed), m.why) as why,
            m.crash_count + (windlass.attempt_of(m.verb) is not distinct from 'crashed')::integer
              as crash_count,
            m.seq + 1 as seq,
@@ -45,13 +48,13 @@ begin
   ), queued as (
     insert into windlass.ready (tenant, id, job, queue, rank, ready_at, attempt, failures,
                                 crash_count, token, seq, expires_at, deadline_at)
-    select m.tenant, m.id, m.job, m.queue, m.rank, p_now, m.attempt, m.failures,
+    select m.tenant, m.id, m.job, m.queue, m.rank, m.ready_at, m.attempt, m.failures,
            m.crash_count, m.token, m.seq, m.expires_at, m.deadline_at
       from move m where m.next = 'queued'
   ), scheduled as (
     insert into windlass.timers (tenant, id, job, queue, rank, due_at, why, attempt, failures,
                                  crash_count, token, seq, expires_at, deadline_at)
-    select m.tenant, m.id, m.job, m.queue, m.rank, m.at, windlass.wait_of(m.deed), m.attempt,
+    select m.tenant, m.id, m.job, m.queue, m.rank, m.at, m.why, m.attempt,
            m.failures, m.crash_count, m.token, m.seq, m.expires_at, m.deadline_at
       from move m where m.next = 'scheduled'
   ), ended as (

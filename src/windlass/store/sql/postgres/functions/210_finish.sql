@@ -57,10 +57,10 @@ begin
            g.tenant, g.id, g.job, g.queue, g.rank,
            g.attempt, g.failures, g.crash_count, g.token, g.seq,
            null, g.deadline_at,  -- it was claimed once: it has started in time
-           'running', g.worker, g.started_at, g.intent,
-           windlass.verb_of(g.outcome, g.told_failure),
+           'running',
            case when g.delay > 0 then s.at + windlass.check_length(g.job, 'delay', g.delay) end,
-           g.counts, g.timed_out, g.version,
+           null, g.worker, g.started_at, g.intent,
+           windlass.verb_of(g.outcome, g.told_failure), g.counts, g.timed_out, g.version,
            g.told_failure,
            -- a handler that ends its own run says why in the error's message
            coalesce(g.reason, case when g.outcome = 'canceled' then g.error ->> 'message' end),

@@ -46,8 +46,8 @@ begin
   return row(p_tenant, p_id, v_run.job, v_run.queue, -v_run.priority,
              v_run.attempt, 0, 0, v_run.token, v_run.seq,
              null, null,
-             v_run.status, null, null, null,
-             p_verb, null, false, false, null,
+             v_run.status, null, null, null, null, null,
+             p_verb, false, false, null,
              null, null, null, null, null)::windlass.move;
 end
 $$;

@@ -137,10 +137,11 @@ create type windlass.move as (
   tenant text, id uuid, job text, queue text, rank integer,
   attempt integer, failures integer, crash_count integer, token bigint, seq integer,
   expires_at timestamptz, deadline_at timestamptz,
-  -- where it comes from: its status; the lease that it leaves, if it was running
-  status text, worker text, started_at timestamptz, intent text,
-  -- what happens to it, and what is known of that
-  verb text, at timestamptz, counts boolean, timed_out boolean, version text,
+  -- where it comes from: its status; since when it is ready, or when and for what it waits; the lease
+  -- that it leaves
+  status text, at timestamptz, why text, worker text, started_at timestamptz, intent text,
+  -- what happens to it, and what is known of that; `at` may be another time by then
+  verb text, counts boolean, timed_out boolean, version text,
   failure text, reason text, result json, error json, data json
 );
 

@@ -9,12 +9,12 @@ select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
 
 -- name: get_ready
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at
+       expires_at, null, null, null, null, ready_at
   from ready where tenant = :tenant and id = :id
 
 -- name: get_timer
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at
+       expires_at, null, null, null, null, due_at, why
   from timers where tenant = :tenant and id = :id
 
 -- name: delete_lease
