@@ -41,6 +41,7 @@ VERBS = {
     Verb.OVERRUN: "it was not done by its `deadline`",
     Verb.RETRY: "an operator reopened it",
     Verb.RESCHEDULE: "an operator chose another time for it",
+    Verb.REPRIORITIZE: "an operator chose another priority or queue for it",
 }
 
 FAILURES = {

@@ -11,6 +11,7 @@ import pytest
 
 from tests.fixtures.apps import working
 from windlass import (
+    BadOption,
     EventType,
     IllegalTransition,
     Run,
@@ -239,3 +240,23 @@ async def test_key_still_names_a_run_that_was_canceled(app: Windlass, work: Any)
     run = work.using(key="k").enqueue().cancel()
     again = work.using(key="k").enqueue()
     assert (again.id, again.status) == (run.id, Status.CANCELED)
+
+
+async def test_a_waiting_run_gets_another_place(app: Windlass, work: Any) -> None:
+    run = await work.aenqueue()
+
+    await run.areprioritize(priority=5, queue="fast")
+    assert (run.priority, run.queue) == (5, "fast")
+    assert app.reprioritize(run.id, priority=-1).priority == -1
+    assert (await app.areprioritize(run.id, queue="slow")).queue == "slow"
+
+
+@pytest.mark.parametrize(
+    ("place", "option"),
+    [({}, "priority"), ({"priority": 99999}, "priority"), ({"queue": "a b"}, "queue")],
+)
+def test_a_bad_place_is_refused(work: Any, place: dict[str, Any], option: str) -> None:
+    run = work.enqueue()
+    with pytest.raises(BadOption) as caught:
+        run.reprioritize(**place)
+    assert caught.value.option == option

@@ -27,10 +27,11 @@ VERBS = [
     "acancel", "aclose", "acounts", "adiscard",
     "aenqueue", "aenqueue_many", "aevents", "aget", "alist",
     "aqueues",
-    "areschedule", "aresult", "aretry", "await_end", "aworkers",
+    "areprioritize", "areschedule", "aresult", "aretry", "await_end", "aworkers",
     "cancel", "close", "counts", "discard", "enqueue", "enqueue_many", "events", "get", "ground",
     "job",
-    "jobs", "list", "migrate", "queues", "reschedule", "resource", "result", "retry", "running",
+    "jobs", "list", "migrate", "queues", "reprioritize", "reschedule", "resource", "result",
+    "retry", "running",
     "running_in_thread", "schedule", "schedules", "scope", "settings", "sources", "store",
     "transaction", "transport", "wait", "worker", "workers",
 ]  # fmt: skip

@@ -147,6 +147,19 @@ def test_migrate_a_file_that_is_no_database(folder: Path) -> None:
         assert told.endswith("letter.txt is not an SQLite database: choose another file.")
 
 
+def test_reprioritize(url: str) -> None:
+    app = make_app(url)
+    run = app.enqueue("greet")
+    told = ok("reprioritize", run.id, "--priority", "7", "--queue", "fast", "--url", url)
+    assert told == f"{run.id} queued in fast with priority 7\n"
+    told = fails(2, "reprioritize", run.id, "--url", url)
+    assert told.startswith("Give --priority, --queue, or both.")
+    run.cancel()
+    refused = fails(4, "reprioritize", run.id, "--priority", "1", "--url", url)
+    assert refused.startswith(f"Run {run.id} is canceled: reprioritize is not possible.")
+    app.close()
+
+
 @pytest.fixture
 def bare(pg_cluster: Cluster) -> Iterator[str]:
     """A PostgreSQL database without a schema."""

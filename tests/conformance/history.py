@@ -354,6 +354,8 @@ def _verb(kind: EventType, before: Status, data: Mapping[str, Any]) -> Verb:
             return Verb.RETRY
         case EventType.RESCHEDULED:
             return Verb.RESCHEDULE
+        case EventType.REPRIORITIZED:
+            return Verb.REPRIORITIZE
         case _:
             raise AssertionError(f"{kind} is no move of a run")
 

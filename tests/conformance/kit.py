@@ -278,6 +278,10 @@ class Driver:
         """Move a run in time: `at` or `delay`."""
         return self.call(self.ops.reschedule(run, **when))
 
+    def reprioritize(self, run: RunRef, **place: Any) -> RunRecord:
+        """Give a run another `priority`, or another `queue`."""
+        return self.call(self.ops.reprioritize(run, **place))
+
     def get(self, run: RunRef) -> RunRecord:
         """The record of a run that must be there."""
         record = self.call(self.ops.get_run(run))

@@ -82,13 +82,14 @@ def test_every_operation_works(drive: Driver) -> None:
     assert call(ops.discard("default", [one.id])) == 1
     assert call(ops.retry(ref(one.id), None)).status is Status.QUEUED
     assert call(ops.reschedule(ref(one.id), delay=0.0)).status is Status.QUEUED
+    assert call(ops.reprioritize(ref(one.id), priority=3)).priority == 3
     drive.advance(10)
     swept = call(ops.sweep(dispatch=True, expire=True, reap=True, max_crashes=3, limit=10))
     assert [run.id for run in swept.dispatched] == [late.id]
     assert len(call(ops.unpublished(5.0, 10))) == 1
     assert len(call(ops.get_runs("default", [one.id, two.id]))) == 2
     assert len(call(ops.list_runs(RunFilter()))) == 3
-    assert len(call(ops.list_events(ref(one.id), 0, 10))) == 6
+    assert len(call(ops.list_events(ref(one.id), 0, 10))) == 7
     assert call(ops.backlog(None, None)).ready == 2
 
     kinds = (RunOperations, ControlOperations, WorkerOperations, JobOperations)

@@ -220,7 +220,10 @@ select p.proname, p.prosrc ~* '(insert into|update windlass|delete from|for (no 
        exists (select 1 from unnest(p.proconfig) c where c like 'lock_timeout=%%')
   from pg_proc p where p.pronamespace = 'windlass'::regnamespace
 """
-READS = {"backlog", "due_schedules", "get_runs", "json_text", "list_runs", "now", "ready_heads"}
+READS = {
+    "backlog", "count_runs", "due_schedules", "get_runs", "json_text", "list_runs", "now",
+    "queue_ages", "ready_heads",
+}  # fmt: skip
 INNER = {
     "advance_schedules", "drop_slots", "hold_schedules", "hold_worker", "lease_heads",
     "lease_named", "lock_schedule", "make_moves", "note_sweep", "prune_live", "put_schedule",

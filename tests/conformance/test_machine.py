@@ -231,6 +231,20 @@ class Lives(RuleBasedStateMachine):
         record = self.drive.reschedule(ref(run.id), **when)
         assert record.status is self.model.reschedule(run, due, self.drive.now)
 
+    @precondition(lambda self: self.model.runs)
+    @rule(pick=PICK, priority=st.integers(0, 2))
+    def reprioritize(self, pick: int, priority: int) -> None:
+        run = self._pick(pick)
+        try:
+            advance(run.status, Verb.REPRIORITIZE)
+        except IllegalTransition:
+            with pytest.raises(IllegalTransition):
+                self.drive.reprioritize(ref(run.id), priority=priority)
+            return
+        record = self.drive.reprioritize(ref(run.id), priority=priority)
+        assert record.status is run.move(Verb.REPRIORITIZE)
+        run.priority = priority
+
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
         self.drive.advance(seconds)

@@ -227,6 +227,7 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
     one = RunRef("default", (held[200:] or held or [absent])[0])
     waits = RunRef("default", (ready[-60:] or [absent])[0])
     moves = RunRef("default", (ready[-70:] or [absent])[0])
+    first = RunRef("default", (ready[-80:] or [absent])[0])
     failed = RunRef("default", middle or absent)
     other = RunRef("default", (dead[100:] or dead or [absent])[0])
 
@@ -266,6 +267,7 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "cancel what waits": (ops.cancel(waits, None), "ready_pkey", 50),
         "retry": (ops.retry(failed, None), "runs_pkey", 50),
         "reschedule what waits": (ops.reschedule(moves, delay=60.0), "ready_pkey", 50),
+        "reprioritize": (ops.reprioritize(first, priority=5), "ready_pkey", 50),
         "reschedule what ended": (ops.reschedule(other, delay=60.0), "runs_pkey", 50),
         "discard": (ops.discard("default", list(dead[:50])), "runs_pkey", 400),
         "list": (_page(ops, before=middle), "runs_pkey", 800),

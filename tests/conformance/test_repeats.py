@@ -32,6 +32,7 @@ def _repeatable(ops: Operations) -> dict[str, bool]:
         "cancel": ops.cancel(RUN, None),
         "retry": ops.retry(RUN, None),
         "reschedule": ops.reschedule(RUN, delay=1.0),
+        "reprioritize": ops.reprioritize(RUN, priority=1),
         "discard": ops.discard("default", [ABSENT]),
         "list_runs": ops.list_runs(RunFilter()),
         "delete_artifact": ops.delete_artifact("default", ABSENT),

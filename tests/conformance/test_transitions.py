@@ -57,6 +57,7 @@ OPERATIONS: Mapping[Verb, Callable[[Driver, RunRef], object]] = {
     Verb.OVERRUN: _sweep(expire=True),
     Verb.RETRY: lambda steer, run: steer.retry(run),
     Verb.RESCHEDULE: lambda steer, run: steer.reschedule(run, delay=LONG),
+    Verb.REPRIORITIZE: lambda steer, run: steer.reprioritize(run, priority=7),
 }
 
 # What has its time ends by that, but not before it is swept; what runs, a lease later.
@@ -66,7 +67,7 @@ TIMES: Mapping[Verb, Mapping[str, float]] = {
 }
 
 # Verbs of an operator, who is told no; what finds nothing to do stays silent.
-ASKED = (Verb.CANCEL, Verb.RETRY, Verb.RESCHEDULE)
+ASKED = (Verb.CANCEL, Verb.RETRY, Verb.RESCHEDULE, Verb.REPRIORITIZE)
 
 
 def test_every_verb_and_every_status_is_tried() -> None:

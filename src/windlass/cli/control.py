@@ -1,4 +1,4 @@
-"""`windlass cancel`, `retry` and `reschedule`: what operators do to single runs."""
+"""`windlass cancel`, `retry`, `reschedule` and `reprioritize`: what operators do to runs."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -68,6 +68,33 @@ def reschedule(
         run = app.reschedule(run_id, at=at, delay=delay)
         due = "" if run.due_at is None else f" for {clock_time(run.due_at)}"
         return f"{run.status.value}{due}"
+
+    one_by_one(run_ids, move)
+
+
+@click.command
+@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
+@click.option("--priority", metavar="N", type=int, help="Larger is more urgent; 0 is usual.")
+@click.option("--queue", metavar="NAME", help="The queue that they are to wait in.")
+@place_options
+def reprioritize(
+    place: Place, run_ids: tuple[str, ...], priority: int | None, queue: str | None
+) -> None:
+    """Give runs that have not started another priority, or another queue.
+
+    They keep their time: in the new place they come before what became ready after them.
+
+    \b
+    windlass reprioritize 0197c0de-... --priority 10
+    windlass reprioritize 0197c0de-... --queue slow --priority -5
+    """
+    if priority is None and queue is None:
+        raise click.UsageError("Give --priority, --queue, or both.")
+    app = place.store()
+
+    def move(run_id: str) -> str:
+        run = app.reprioritize(run_id, priority=priority, queue=queue)
+        return f"{run.status.value} in {run.queue} with priority {run.priority}"
 
     one_by_one(run_ids, move)
 

@@ -67,6 +67,16 @@ class HandleFaces:
         verbs = self._verbs
         return await verbs.aperform(verbs.reschedule(at=at, delay=delay))
 
+    def reprioritize(self, *, priority: int | None = None, queue: str | None = None) -> Run:
+        """Give it another priority or queue; returns itself as it then stands."""
+        verbs = self._verbs
+        return verbs.perform(verbs.reprioritize(priority=priority, queue=queue))
+
+    async def areprioritize(self, *, priority: int | None = None, queue: str | None = None) -> Run:
+        """As `reprioritize`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.reprioritize(priority=priority, queue=queue))
+
     def wait(self, timeout: Duration | None = None) -> Run:
         """Wait until it has ended, whatever the outcome; returns itself. Raises ResultTimeout."""
         verbs = self._verbs

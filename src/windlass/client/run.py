@@ -66,6 +66,11 @@ class HandleVerbs(Verbs):
         """Move it to another time, or reopen it for that time; returns itself as it then stands."""
         return (yield from self._updated(self._runs.reschedule(self._run.id, at=at, delay=delay)))
 
+    def reprioritize(self, *, priority: int | None = None, queue: str | None = None) -> Flow[Run]:
+        """Give it another priority or queue; returns itself as it then stands."""
+        moved = self._runs.reprioritize(self._run.id, priority=priority, queue=queue)
+        return (yield from self._updated(moved))
+
     def wait(self, timeout: Duration | None = None) -> Flow[Run]:
         """Wait until it has ended, whatever the outcome; returns itself. Raises ResultTimeout."""
         return (yield from self._updated(self._runs.wait(self._run.id, timeout=timeout)))

@@ -90,6 +90,24 @@ class RunFaces:
         verbs = self._verbs
         return await verbs.aperform(verbs.reschedule(run, at=at, delay=delay))
 
+    def reprioritize(
+        self, run: str, *, priority: int | None = None, queue: str | None = None
+    ) -> Run:
+        """Give a run that has not started another priority, another queue, or both.
+
+        It keeps its time: in its new place it comes before what became ready after it. Raises
+        IllegalTransition for a run that is running or has ended.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.reprioritize(run, priority=priority, queue=queue))
+
+    async def areprioritize(
+        self, run: str, *, priority: int | None = None, queue: str | None = None
+    ) -> Run:
+        """As `reprioritize`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.reprioritize(run, priority=priority, queue=queue))
+
     def discard(self, *runs: str) -> int:
         """Take failed runs off the dead letters for good; returns how many were on them."""
         verbs = self._verbs

@@ -13,10 +13,11 @@ from windlass.client.filters import ListOptions, check_budget, check_id, check_r
 from windlass.client.requests import check_time
 from windlass.client.run import Run
 from windlass.client.scope import Verbs
+from windlass.domain.job import check_name, check_priority
 from windlass.domain.run import Event, RunRecord, RunRef
 from windlass.domain.states import Status
 from windlass.duration import Duration, parse_duration
-from windlass.errors import ResultTimeout, RunFailed, RunNotFound
+from windlass.errors import BadOption, ResultTimeout, RunFailed, RunNotFound
 from windlass.sources import Sources
 from windlass.store.flow import Flow, Hint, Pause
 from windlass.store.operations import Call, Operations
@@ -27,7 +28,7 @@ _LAST_LOOK = 0.25
 
 
 class RunVerbs(Verbs):
-    """Look, wait, cancel, retry, reschedule, discard."""
+    """Look, wait, cancel, retry, reschedule, reprioritize, discard."""
 
     def get(self, run: str) -> Flow[Run]:
         """Read a run; raises RunNotFound."""
@@ -65,6 +66,23 @@ class RunVerbs(Verbs):
         for one that would have expired, or met its deadline, by then.
         """
         call = self._operations.reschedule(self._ref(run), **check_time(at, delay))
+        return (yield from self._moved(call))
+
+    def reprioritize(
+        self, run: str, *, priority: int | None = None, queue: str | None = None
+    ) -> Flow[Run]:
+        """Give a run that has not started another priority, another queue, or both.
+
+        It keeps its time: in its new place it comes before what became ready after it. Raises
+        IllegalTransition for a run that is running or has ended.
+        """
+        if priority is None and queue is None:
+            raise BadOption("priority", "give a priority, a queue, or both")
+        call = self._operations.reprioritize(
+            self._ref(run),
+            priority=None if priority is None else check_priority(priority),
+            queue=None if queue is None else check_name("queue", queue),
+        )
         return (yield from self._moved(call))
 
     def discard(self, *runs: str) -> Flow[int]:

@@ -33,6 +33,8 @@ class EventType(OpenEnum):
     RETRIED = "run.retried"  # reopened by an operator
     # moved, or reopened, by an operator; data: {"at": …}, that of the event where it is ready now
     RESCHEDULED = "run.rescheduled"
+    # given another priority or queue by an operator; data: {"priority": …, "queue": …}
+    REPRIORITIZED = "run.reprioritized"
     DISCARDED = "run.discarded"  # taken off the dead letters by an operator
 
     SCHEDULE_CREATED = "schedule.created"  # data: {"job": name}
@@ -83,5 +85,6 @@ EFFECTS: MappingProxyType[Verb, Effect] = MappingProxyType(
         Verb.OVERRUN: Effect(EventType.FAILED, AttemptOutcome.TIMEOUT, Failure.DEADLINE),
         Verb.RETRY: Effect(EventType.RETRIED),
         Verb.RESCHEDULE: Effect(EventType.RESCHEDULED, wait="delay"),
+        Verb.REPRIORITIZE: Effect(EventType.REPRIORITIZED),
     }
 )

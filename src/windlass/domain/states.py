@@ -85,6 +85,7 @@ class Verb(StrEnum):
     OVERRUN = "overrun"  # not done by its deadline
     RETRY = "retry"  # an operator reopens it
     RESCHEDULE = "reschedule"  # an operator chooses another time
+    REPRIORITIZE = "reprioritize"  # an operator chooses another priority or queue
 
 
 _REOPENED = MappingProxyType({Verb.RETRY: Status.QUEUED, Verb.RESCHEDULE: Status.SCHEDULED})
@@ -98,6 +99,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.EXPIRE: Status.FAILED,
                 Verb.OVERRUN: Status.FAILED,
                 Verb.RESCHEDULE: Status.SCHEDULED,
+                Verb.REPRIORITIZE: Status.SCHEDULED,
             }
         ),
         Status.QUEUED: MappingProxyType(
@@ -107,6 +109,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.EXPIRE: Status.FAILED,
                 Verb.OVERRUN: Status.FAILED,
                 Verb.RESCHEDULE: Status.SCHEDULED,
+                Verb.REPRIORITIZE: Status.QUEUED,
             }
         ),
         Status.RUNNING: MappingProxyType(

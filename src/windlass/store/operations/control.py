@@ -37,6 +37,16 @@ class ControlOperations:
         its expiry and deadline away. A running or succeeded run raises IllegalTransition.
         """
 
+    @write(patient=True)
+    def reprioritize(
+        self, run: RunRef, *, priority: int | None = None, queue: str | None = None
+    ) -> RunRecord:
+        """Give a run that has not started another priority, another queue, or both.
+
+        It keeps its time: in its new place it comes before what became ready after it. Repeating
+        it is harmless. A run that is running or has ended raises IllegalTransition.
+        """
+
     @write(repeatable=False, patient=True)
     def discard(self, tenant: str, runs: Sequence[str]) -> int:
         """Take failed runs off the list of dead letters; returns how many were on it."""

@@ -24,6 +24,11 @@ def reschedule(run: RunRef, *, at: datetime | None, delay: float | None) -> Stat
     return _to_run("reschedule", run, at, delay)
 
 
+def reprioritize(run: RunRef, *, priority: int | None, queue: str | None) -> Statement[RunRecord]:
+    """Give a run another priority or queue."""
+    return _to_run("reprioritize", run, priority, queue)
+
+
 def discard(tenant: str, runs: Sequence[str]) -> Statement[int]:
     """Take failed runs off the list of dead letters."""
     return Statement("discard", (tenant, plain_array(only_ids(runs))), value)

@@ -76,6 +76,25 @@ def reschedule(tx: Transaction, run: RunRef, at: datetime | None, delay: float |
     return _record(tx, run)
 
 
+def reprioritize(
+    tx: Transaction, run: RunRef, *, priority: int | None, queue: str | None
+) -> RunRecord:
+    """Give a run that waits another place among those that wait."""
+    place = _waiting(tx, run)
+    if place is None:
+        advance(_record(tx, run).status, Verb.REPRIORITIZE, run=run.id)
+        raise AssertionError("a run that does not wait cannot be given another place")
+    place = place._replace(
+        queue=place.queue if queue is None else queue,
+        rank=place.rank if priority is None else -priority,
+    )
+    moves = Moves(tx)
+    moves.add(place, Verb.REPRIORITIZE, data={"priority": -place.rank, "queue": place.queue})
+    moves.apply()
+    tx.execute("place_run", (place.queue, -place.rank, place.tenant, place.id))
+    return _record(tx, run)
+
+
 def discard(tx: Transaction, tenant: str, runs: Sequence[str]) -> int:
     """Take failed runs off the list of dead letters; return how many were on it."""
     discarded = 0

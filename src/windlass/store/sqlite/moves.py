@@ -120,9 +120,9 @@ class Moves:
             at = place.at
         elif status is Status.QUEUED:
             at = self._now
-        if status is Status.SCHEDULED and (at is None or at <= self._now):
-            status, at = advance(status, Verb.DUE), self._now
         effect = EFFECTS[deed]
+        if effect.wait is not None and (at is None or at <= self._now):
+            status, at = advance(status, Verb.DUE), self._now
         delete = _DELETES.get(place.status)
         if delete is not None:
             self._left.setdefault(delete, []).append((place.tenant, place.id))

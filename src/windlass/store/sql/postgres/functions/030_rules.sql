@@ -14,13 +14,15 @@ return case p_status
       when 'cancel' then 'canceled'
       when 'expire' then 'failed'
       when 'overrun' then 'failed'
-      when 'reschedule' then 'scheduled' end
+      when 'reschedule' then 'scheduled'
+      when 'reprioritize' then 'scheduled' end
     when 'queued' then case p_verb
       when 'claim' then 'running'
       when 'cancel' then 'canceled'
       when 'expire' then 'failed'
       when 'overrun' then 'failed'
-      when 'reschedule' then 'scheduled' end
+      when 'reschedule' then 'scheduled'
+      when 'reprioritize' then 'queued' end
     when 'running' then case p_verb
       when 'succeed' then 'succeeded'
       when 'fail' then 'failed'
@@ -66,7 +68,8 @@ return case p_verb
     when 'expire' then 'run.failed'
     when 'overrun' then 'run.failed'
     when 'retry' then 'run.retried'
-    when 'reschedule' then 'run.rescheduled' end;
+    when 'reschedule' then 'run.rescheduled'
+    when 'reprioritize' then 'run.reprioritized' end;
 
 -- How the attempt that a verb ends is recorded; null if it ends none.
 create or replace function windlass.attempt_of(p_verb text) returns text

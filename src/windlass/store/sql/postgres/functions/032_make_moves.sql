@@ -7,8 +7,8 @@
 -- which status follows, which event is written, and how the attempt ended that was under a lease.
 -- Returns the status of each run.
 --
--- A wait that is over already (`at` has come, or is null) leads to the queue at once. What stays in
--- its status stays in its place: it was ready, or is due, when it was before.
+-- A verb that lets a run wait until a time that has come (or is null) leads to its queue at once. What
+-- stays in its status stays in its place: it was ready, or is due, when it was before.
 create or replace function windlass.make_moves(p_moves windlass.move[], p_now timestamptz)
 returns setof text
 language plpgsql volatile security definer
@@ -33,7 +33,8 @@ begin
            m.crash_count + (windlass.attempt_of(m.verb) is not distinct from 'crashed')::integer
              as crash_count,
            m.seq + 1 as seq,
-           case when m.next = 'scheduled' and (m.at is null or m.at <= p_now)
+           case when m.next = 'scheduled' and windlass.wait_of(m.deed) is not null
+                     and (m.at is null or m.at <= p_now)
                 then windlass.next_status('scheduled', 'due') else m.next end as next,
            case when m.next = 'failed'
                 then coalesce(m.failure, windlass.failure_of(m.deed)) end as failure,

@@ -69,6 +69,9 @@ select windlass.json_text(v) from windlass.retry(%s, %s::uuid, %s::integer) v
 select windlass.json_text(v)
   from windlass.reschedule(%s, %s::uuid, %s::timestamptz, %s::double precision) v
 
+-- name: reprioritize
+select windlass.json_text(v) from windlass.reprioritize(%s, %s::uuid, %s::integer, %s) v
+
 -- name: discard
 select windlass.discard(%s, %s::uuid[])
 

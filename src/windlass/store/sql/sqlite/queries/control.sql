@@ -23,6 +23,9 @@ update runs
 -- name: move_run
 update runs set scheduled_for = :due where tenant = :tenant and id = :id
 
+-- name: place_run
+update runs set queue = :queue, priority = :priority where tenant = :tenant and id = :id
+
 -- name: delete_failure
 delete from failures where tenant = :tenant and id = :id
 
