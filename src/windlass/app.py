@@ -68,12 +68,16 @@ class Windlass(AppFaces):
         *,
         transport: Transport | None = None,
         sources: Sources | None = None,
+        store: Store | None = None,
         **settings: Unpack[SettingOptions],
     ) -> None:
+        """`transport` is a broker, `store` a database of your own (`windlass.store.interface`);
+        without them `url` names the store, and it is the broker too."""
         self.ground = Ground(
             Settings.load(url=url, **settings),
             sources or Sources.system(),
             transport or StoreTransport(),
+            store,
         )
         self.scope = Scope(self.ground)
         self.jobs = Jobs(self, self.scope)

@@ -37,9 +37,16 @@ class Ground:
     store: Store
     group: GroupCommit
 
-    def __init__(self, settings: Settings, sources: Sources, transport: Transport) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        sources: Sources,
+        transport: Transport,
+        store: Store | None = None,
+    ) -> None:
+        """`store` is one of your own; without it the settings name one."""
         self.performer: Performer | None = None
-        self._stand(settings, sources, transport)
+        self._stand(settings, sources, transport, store)
 
     def move(self, settings: Settings, sources: Sources, transport: Transport) -> None:
         """Go to the store that the settings name."""
@@ -64,11 +71,17 @@ class Ground:
         finally:
             self.performer = kept
 
-    def _stand(self, settings: Settings, sources: Sources, transport: Transport) -> None:
+    def _stand(
+        self,
+        settings: Settings,
+        sources: Sources,
+        transport: Transport,
+        store: Store | None = None,
+    ) -> None:
         self.settings = settings
         self.sources = sources
         self.transport = transport
-        self.store = open_store(settings, sources)
+        self.store = open_store(settings, sources) if store is None else store
         self.group = GroupCommit(self.store, transport)
 
 
