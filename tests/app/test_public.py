@@ -24,12 +24,12 @@ NAMES = [
 ]  # fmt: skip
 
 VERBS = [
-    "acancel", "aclose", "acounts", "adiscard",
+    "aattempts", "acancel", "aclose", "acounts", "adiscard",
     "aenqueue", "aenqueue_many", "aevents", "aget", "alist",
     "aqueues",
     "areprioritize", "areschedule", "aresult", "aretry", "await_end", "aworkers",
-    "cancel", "close", "counts", "discard", "enqueue", "enqueue_many", "events", "get", "ground",
-    "job",
+    "attempts", "cancel", "close", "counts", "discard", "enqueue", "enqueue_many", "events", "get",
+    "ground", "job",
     "jobs", "list", "migrate", "queues", "reprioritize", "reschedule", "resource", "result",
     "retry", "running",
     "running_in_thread", "schedule", "schedules", "scope", "settings", "sources", "store",

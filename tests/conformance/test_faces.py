@@ -90,6 +90,7 @@ def test_every_operation_works(drive: Driver) -> None:
     assert len(call(ops.get_runs("default", [one.id, two.id]))) == 2
     assert len(call(ops.list_runs(RunFilter()))) == 3
     assert len(call(ops.list_events(ref(one.id), 0, 10))) == 7
+    assert len(call(ops.list_attempts(ref(one.id), None, 10))) == 1
     assert call(ops.backlog(None, None)).ready == 2
 
     kinds = (RunOperations, ControlOperations, WorkerOperations, JobOperations)

@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.kit import ABSENT, JOB, LEASE, Driver, ids, make_error, raw, reachable, ref
 from tests.conformance.places import Place, PostgresPlace
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import JobRow, RunFilter, RunRef
+from windlass.domain.run import Finish, JobRow, RunFilter, RunRef
 from windlass.domain.states import Failure, Status
 from windlass.errors import BadArguments
 from windlass.sources import Ids, ManualClock
@@ -441,3 +441,30 @@ def test_no_count_of_the_backlog_is_hidden_by_another(
         found = backlog.ready, backlog.retrying, backlog.scheduled
 
     assert found == (1, 2, 2)
+
+
+# -- attempts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.both_faces
+def test_all_attempts_are_read_in_pages_the_last_one_first(drive: Driver) -> None:
+    run = drive.start().ref
+    drive.register()
+    for number in range(1, 131):
+        held = drive.get(run)
+        finish = Finish(
+            tenant=run.tenant, id=run.id, token=held.token, outcome=Outcome.RETRY,
+            error=make_error(message=f"no {number}"),
+        )  # fmt: skip
+        assert drive.finish_all([finish]).lost == ()
+        drive.advance(1)
+        drive.take(run)
+
+    first = drive.call(drive.ops.list_attempts(run, None, 100))
+    rest = drive.call(drive.ops.list_attempts(run, first[-1].attempt, 100))
+
+    assert [a.attempt for a in (*first, *rest)] == list(range(130, 0, -1))
+    assert (first[0].error is not None and first[0].error.message) == "no 130"
+    assert tuple(reversed(first)) == drive.get(run).attempts
+    assert drive.call(drive.ops.list_attempts(run, 1, 100)) == []
+    assert drive.call(drive.ops.list_attempts(ref("nobody"), None, 100)) == []

@@ -78,7 +78,8 @@ def _truth(option: str, value: Any) -> bool:
     return value
 
 
-def _page(option: str, value: Any) -> int:
+def check_page(option: str, value: Any) -> int:
+    """How many rows a page may have."""
     good = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_PER_PAGE
     if not good:
         raise BadOption(option, f"{value!r} is not a whole number from 1 to {MOST_PER_PAGE}")
@@ -95,7 +96,7 @@ _LIST_READERS: dict[str, Callable[[str, Any], Any]] = {
     "created_to": check_instant,
     "dead": _truth,
     "before": lambda _, value: check_id(value),
-    "limit": _page,
+    "limit": check_page,
 }
 
 

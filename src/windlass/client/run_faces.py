@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     )
     from windlass.client.run import Run
     from windlass.client.verbs import RunVerbs
-    from windlass.domain.run import Event
+    from windlass.domain.run import Attempt, Event
     from windlass.duration import Duration
 
 
@@ -117,6 +117,21 @@ class RunFaces:
         """As `discard`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.discard(*runs))
+
+    def attempts(
+        self, run: str, *, before: int | None = None, limit: int = 100
+    ) -> Sequence[Attempt]:
+        """A run's ended attempts, the last one first; the next page: before=the last one's
+        number. A run itself has its latest hundred."""
+        verbs = self._verbs
+        return verbs.perform(verbs.attempts(run, before=before, limit=limit))
+
+    async def aattempts(
+        self, run: str, *, before: int | None = None, limit: int = 100
+    ) -> Sequence[Attempt]:
+        """As `attempts`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.attempts(run, before=before, limit=limit))
 
     def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """A run's history, in order, from the event after that `seq` on."""

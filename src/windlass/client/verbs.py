@@ -9,12 +9,19 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from windlass.client.announce import publish_moved
-from windlass.client.filters import ListOptions, check_budget, check_id, check_reason, read_filter
+from windlass.client.filters import (
+    ListOptions,
+    check_budget,
+    check_id,
+    check_page,
+    check_reason,
+    read_filter,
+)
 from windlass.client.requests import check_time
 from windlass.client.run import Run
 from windlass.client.scope import Verbs
 from windlass.domain.job import check_name, check_priority
-from windlass.domain.run import Event, RunRecord, RunRef
+from windlass.domain.run import Attempt, Event, RunRecord, RunRef
 from windlass.domain.states import Status
 from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption, ResultTimeout, RunFailed, RunNotFound
@@ -90,6 +97,15 @@ class RunVerbs(Verbs):
         ids = [check_id(run) for run in runs]
         discarded: int = yield self._operations.discard(self._scope.tenant, ids)
         return discarded
+
+    def attempts(
+        self, run: str, *, before: int | None = None, limit: int = 100
+    ) -> Flow[Sequence[Attempt]]:
+        """A run's ended attempts, the last one first; the next page: before=the last one's
+        number. A run itself has its latest hundred."""
+        call = self._operations.list_attempts(self._ref(run), before, check_page("limit", limit))
+        found: Sequence[Attempt] = yield call
+        return found
 
     def events(self, run: str, *, after: int = 0) -> Flow[Sequence[Event]]:
         """A run's history, in order, from the event after that `seq` on."""

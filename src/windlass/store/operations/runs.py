@@ -2,7 +2,16 @@
 
 from collections.abc import Sequence
 
-from windlass.domain.run import Backlog, Enqueued, Event, NewRun, RunFilter, RunRecord, RunRef
+from windlass.domain.run import (
+    Attempt,
+    Backlog,
+    Enqueued,
+    Event,
+    NewRun,
+    RunFilter,
+    RunRecord,
+    RunRef,
+)
 from windlass.store.operations.declare import read, scan, write
 
 
@@ -36,6 +45,10 @@ class RunOperations:
     @scan()
     def list_runs(self, query: RunFilter) -> Sequence[RunRecord]:
         """A page of runs, newest id first."""
+
+    @read()
+    def list_attempts(self, run: RunRef, before: int | None, limit: int) -> Sequence[Attempt]:
+        """A run's ended attempts, the last one first; those numbered below ``before``."""
 
     @read()
     def list_events(self, run: RunRef, after: int, limit: int) -> Sequence[Event]:

@@ -2,7 +2,16 @@
 
 from collections.abc import Sequence
 
-from windlass.domain.run import Backlog, Enqueued, Event, NewRun, RunFilter, RunRecord, RunRef
+from windlass.domain.run import (
+    Attempt,
+    Backlog,
+    Enqueued,
+    Event,
+    NewRun,
+    RunFilter,
+    RunRecord,
+    RunRef,
+)
 from windlass.store.postgres.ids import check_new, id_or_nobody, only_ids
 from windlass.store.postgres.literals import plain_array, text_array_or_none
 from windlass.store.postgres.new_runs import (
@@ -61,6 +70,12 @@ def list_runs(query: RunFilter) -> Statement[Sequence[RunRecord]]:
         query.limit,
     )
     return Statement("list_runs", parameters, every(RunRecord))
+
+
+def list_attempts(run: RunRef, before: int | None, limit: int) -> Statement[Sequence[Attempt]]:
+    """A run's ended attempts."""
+    parameters = (run.tenant, id_or_nobody(run.id), before, limit)
+    return Statement("list_attempts", parameters, every(Attempt))
 
 
 def list_events(run: RunRef, after: int, limit: int) -> Statement[Sequence[Event]]:

@@ -88,6 +88,14 @@ def list_runs(tx: Transaction, query: RunFilter) -> Sequence[RunRecord]:
     return [_record(row) for row in rows]
 
 
+def list_attempts(
+    tx: Transaction, run: RunRef, before: int | None, limit: int
+) -> Sequence[Attempt]:
+    """Return a run's ended attempts, the last one first."""
+    rows = tx.fetch("list_attempts", (run.tenant, blob_or_none(run.id), before, limit))
+    return [_attempt(row) for row in rows]
+
+
 def list_events(tx: Transaction, run: RunRef, after: int, limit: int) -> Sequence[Event]:
     """Return a run's events with seq > ``after``, in order."""
     rows = tx.fetch("list_events", (run.tenant, blob_or_none(run.id), after, limit))
@@ -148,18 +156,20 @@ def _id_at(micros: int) -> bytes:
 
 def _attempts(text: str) -> tuple[Attempt, ...]:
     rows: list[list[Any]] = sorted(from_json(text))
-    return tuple(
-        Attempt(
-            attempt=attempt,
-            token=token,
-            worker=worker,
-            outcome=AttemptOutcome(outcome),
-            started_at=from_micros(started_at),
-            finished_at=from_micros(finished_at),
-            error=to_error(error),
-            version=version,
-        )
-        for attempt, token, worker, outcome, started_at, finished_at, error, version in rows
+    return tuple(_attempt(row) for row in rows)
+
+
+def _attempt(row: Sequence[Any]) -> Attempt:
+    attempt, token, worker, outcome, started_at, finished_at, error, version = row
+    return Attempt(
+        attempt=attempt,
+        token=token,
+        worker=worker,
+        outcome=AttemptOutcome(outcome),
+        started_at=from_micros(started_at),
+        finished_at=from_micros(finished_at),
+        error=to_error(error),
+        version=version,
     )
 
 

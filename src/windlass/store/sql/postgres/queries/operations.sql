@@ -89,6 +89,9 @@ select windlass.json_text(v)
   from windlass.list_runs(%s, %s, %s, %s, %s, %s, %s, %s::timestamptz, %s::timestamptz,
                           %s::uuid, %s) v
 
+-- name: list_attempts
+select windlass.json_text(a) from windlass.list_attempts(%s, %s::uuid, %s, %s) a
+
 -- name: list_events
 select windlass.json_text(e)
   from (select e.seq, e.type, e.at, e.attempt, e.data

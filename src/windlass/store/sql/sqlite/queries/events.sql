@@ -4,6 +4,11 @@
 insert into events (tenant, subject, seq, type, at, attempt, data)
 values (:tenant, :subject, :seq, :type, :at, :attempt, :data)
 
+-- name: list_attempts
+select attempt, token, worker, outcome, started_at, finished_at, error, version from attempts
+ where tenant = :tenant and run = :id and attempt < coalesce(:before, 2147483647)
+ order by attempt desc limit :limit
+
 -- name: list_events
 select seq, type, at, attempt, data from events
  where tenant = :tenant and subject = :id and seq > :after
