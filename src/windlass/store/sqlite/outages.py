@@ -10,25 +10,21 @@ from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.values import micros_of
 
 
-def needs_note(tx: Transaction) -> bool:
-    """Whether the last mark is so old that a sweep leaves another."""
-    shortest, _ = tx.fetch("lease_lengths")[0]
+def note_sweep(tx: Transaction) -> None:
+    """Note that somebody sweeps now, unless that was noted of late. One statement writes."""
+    ((shortest, longest),) = tx.fetch("lease_lengths")
     (last,) = tx.fetch("last_sweep", {"now": tx.now, "shortest": shortest})[0]
-    return last is None or bool(last <= tx.now - shortest // 12)
+    if last is None or last <= tx.now - shortest // 12:
+        tx.tick()
+        tx.execute("note_sweep", (tx.now, shortest, longest))
 
 
-def note_sweep(tx: Transaction) -> int:
-    """Note that somebody sweeps now; return the time up to which waiting runs may be ended.
+def certain_until(tx: Transaction) -> int:
+    """The time up to which waiting runs may be ended.
 
     That is now, or the beginning of a gap that is not two thirds of a lease over.
     """
-    shortest, longest = tx.fetch("lease_lengths")[0]
-    times = {"now": tx.now, "shortest": shortest, "longest": longest}
-    (last,) = tx.fetch("last_sweep", {"now": tx.now, "shortest": shortest})[0]
-    if last is None or last <= tx.now - shortest // 12:
-        gap_from = last if last is not None and last < tx.now - shortest // 3 else None
-        tx.execute("note_sweep", (tx.now, 0 if last is None else gap_from))
-        tx.execute("forget_sweeps", times)
+    ((shortest, _),) = tx.fetch("lease_lengths")
     (certain,) = tx.fetch("certain_until", {"now": tx.now, "shortest": shortest})[0]
     return tx.now if certain is None else int(certain)
 

@@ -7,7 +7,7 @@ from windlass.domain.blame import after_lost_worker
 from windlass.domain.run import RunRef, SweepReply
 from windlass.domain.states import Status, Verb
 from windlass.store.sqlite.moves import End, Moves, Place, lease_of, ready_of, timer_of
-from windlass.store.sqlite.outages import excused_workers, needs_note, note_sweep
+from windlass.store.sqlite.outages import certain_until, excused_workers, note_sweep
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.values import from_micros, from_micros_or_none, micros_of, to_id
 
@@ -24,7 +24,8 @@ def sweep(
     spare: bool,
 ) -> SweepReply:
     """Do what was asked for, at most ``limit`` runs of each."""
-    certain = note_sweep(tx)
+    note_sweep(tx)
+    certain = certain_until(tx)
     # What is due and expired at once must not be queued first: it has ended.
     expired = _expire(tx, certain if spare else tx.now, limit) if expire else 0
     overrun = _overrun(tx, certain if spare else tx.now, limit) if expire else 0
@@ -49,17 +50,18 @@ def sweep(
 def sweep_at_once(
     tx: Transaction, *, dispatch: bool, expire: bool, reap: bool, **_: object
 ) -> Callable[[], SweepReply] | None:
-    """What :func:`sweep` answers if there is nothing to do; None: there may be."""
+    """As :func:`sweep`, if there is nothing to do but to leave a mark; None: there may be."""
     due = [name for name, asked in (
         ("due_timers", dispatch), ("expired_ready", expire), ("expired_timers", expire),
         ("overrun_ready", expire), ("overrun_timers", expire), ("overrun_leases", expire),
         ("dead_workers", reap),
     ) if asked]  # fmt: skip
-    if needs_note(tx) or any(tx.fetch(name, (tx.now, 1)) for name in due):
+    if any(tx.fetch(name, (tx.now, 1)) for name in due):
         return None
     if reap and tx.fetch("lost_workers"):
         return None
     next_due = tx.fetch_one("next_due", (tx.now,)) if dispatch else None
+    note_sweep(tx)
     reply = SweepReply(
         now=from_micros(tx.now), next_due=from_micros_or_none(next_due[0]) if next_due else None
     )

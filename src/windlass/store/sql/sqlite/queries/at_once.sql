@@ -165,6 +165,25 @@ begin
   select distinct new.tenant, value, new.id from json_each(new.tags) where new.tags is not null;
 end;
 
+-- The mark of a sweep, and the end of those that say nothing any more. If the last one is old there
+-- is a gap between the two; before the first one there is no telling.
+create temp view if not exists windlass_sweep (now, shortest, longest)
+as select null, null, null;
+
+create temp trigger if not exists windlass_note instead of insert on windlass_sweep
+begin
+  insert into sweeps (at, gap_from)
+  select new.now, case when max(at) is null then 0
+                       when max(at) < new.now - new.shortest / 3 then max(at) end
+    from sweeps where at <= new.now + new.shortest / 3;
+  delete from sweeps
+   where (at < new.now and (gap_from is null or at < new.now - new.longest))
+      or at > new.now + new.shortest / 3;
+end;
+
+-- name: note_sweep
+insert into windlass_sweep (now, shortest, longest) values (:now, :shortest, :longest)
+
 -- name: cycle_at_once
 insert into windlass_cycle (act, tenant, ends, now, worker, claim_no, jobs, queue, rank, ready_at,
                             id, "window", most)

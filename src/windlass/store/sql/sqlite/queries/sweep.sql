@@ -47,13 +47,6 @@ select coalesce(min(alive_until - renewed_at), 30000000),
 -- A mark in the future was made before the clock was set back, and says nothing.
 select max(at) from sweeps where at <= :now + :shortest / 3
 
--- name: note_sweep
-insert into sweeps (at, gap_from) values (:now, :gap_from)
-
--- name: forget_sweeps
-delete from sweeps
- where (at < :now and (gap_from is null or at < :now - :longest)) or at > :now + :shortest / 3
-
 -- name: certain_until
 -- A store that was never swept has no gap of which this could be told.
 select min(gap_from) from sweeps
