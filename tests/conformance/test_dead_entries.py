@@ -58,9 +58,7 @@ class Claimer:
         look = self._lane.look(BATCH, now)
         call = self._ops.cycle("w1", 1, [], look.want)
         asked = bind(call)
-        rows = self._conn.execute(
-            asked.sql, asked.parameters, prepare=asked.keeps_its_plan
-        ).fetchall()
+        rows = self._conn.execute(asked.sql, asked.parameters, prepare=True).fetchall()
         reply: CycleReply = asked.answer(rows)
         self._lane.answered(look, reply, now)
         self._lane.settle(look)

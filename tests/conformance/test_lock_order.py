@@ -221,8 +221,10 @@ select p.proname, p.prosrc ~* '(insert into|update windlass|delete from|for (no 
   from pg_proc p where p.pronamespace = 'windlass'::regnamespace
 """
 READS = {
-    "backlog", "count_runs", "due_schedules", "get_runs", "json_text", "list_runs", "now",
-    "queue_ages", "ready_heads",
+    "backlog", "coming_schedules", "count_runs", "due_schedules", "get_artifact", "get_job",
+    "get_runs", "get_schedule", "has_ended", "inspect_demand", "inspect_overdue",
+    "inspect_workers", "json_text", "list_attempts", "list_events", "list_jobs", "list_runs",
+    "list_schedules", "list_slots", "list_workers", "now", "queue_ages", "schema_state",
 }  # fmt: skip
 INNER = {
     "advance_schedules", "drop_slots", "hold_schedules", "hold_worker", "lease_heads",

@@ -23,6 +23,7 @@ from tests.conformance.places import (
 from tests.conformance.racers import migrate
 from tests.conftest import Cluster
 from tests.fixtures.postgres import create_database, drop_database
+from windlass.domain.timetable import ScheduleRef
 from windlass.errors import SchemaMismatch, StoreError
 from windlass.sources import Sources
 from windlass.store.interface import Store
@@ -265,12 +266,12 @@ async def test_a_function_that_is_gone_is_not_a_schema_that_is_gone(
 def test_a_table_that_is_gone_is_named(
     pg_database: str, schema: psycopg.Connection[tuple[object, ...]]
 ) -> None:
-    schema.execute("drop table windlass.workers")
+    schema.execute("drop table windlass.schedule_slots")
     with (
         PostgresPlace(pg_database).open(Sources.system()) as store,
-        pytest.raises(SchemaMismatch, match=r"relation .*workers.* `windlass doctor` names"),
+        pytest.raises(SchemaMismatch, match=r"relation .*schedule_slots.* `windlass doctor` names"),
     ):
-        store.run(store.operations.list_workers())
+        store.run(store.operations.list_slots(ScheduleRef(key="k"), None, 10))
 
 
 @pytest.fixture

@@ -164,7 +164,7 @@ class Session:
         """Run a call as the store does, and tell what it did."""
         asked = bind(call)
         self._plans.clear()
-        self._conn.execute(asked.sql, asked.parameters, prepare=asked.keeps_its_plan).fetchall()
+        self._conn.execute(asked.sql, asked.parameters, prepare=True).fetchall()
         plan = Plan(self._leading)
         for found in self._plans:
             plan.add(found["Plan"])
@@ -286,6 +286,10 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "release": (session.ops.release_waiting(10), "schedule_slots_waiting", 2_000),
         "slots": (session.ops.list_slots(ScheduleRef(key=f"{PART}-7"), None, 50),
                   "schedule_slots_pkey", 50),
+        "schedule by id": (session.ops.get_schedule(ScheduleRef(id=absent)), "schedules_pkey", 5),
+        "coming": (session.ops.coming_schedules(None, 50), "schedules_pkey", 200),
+        "inspect workers": (session.ops.inspect_workers(10), "leases_by_worker", 2_000),
+        "inspect demand": (session.ops.inspect_demand(50), "ready_to_claim", 200),
         "schedule by key": (session.ops.get_schedule(ScheduleRef(key=f"{PART}-7")),
                             "schedules_by_key", 5),
         "delete schedule": (session.ops.delete_schedule(ScheduleRef(key=session.doomed()), 3),
@@ -372,7 +376,7 @@ def _wrong(session: Session) -> Mapping[str, Plan]:
 
 # Counting what waits, and looking for messages that were lost, is reading a queue through.
 # So is an operator's look for what should have ended.
-READS_ALL = frozenset({"backlog", "unpublished", "overdue", "quick_check", "count_by_name"})
+READS_ALL = frozenset({"backlog", "unpublished", "inspect_overdue", "quick_check", "count_by_name"})
 SMALL = frozenset({"workers", "sweeps", "jobs", "sqlite_schema", "schema_version", "schedule_gone"})
 # Names of lists and of what was found so far, within the statements.
 LISTS = frozenset({"windlass_now", "windlass_ended", "windlass_taken", "windlass_stops", "e", "t",
@@ -386,7 +390,7 @@ SORTS = frozenset(
         "dead_workers",
         "oldest_held",
         "queue_demand",
-        "overdue",
+        "inspect_overdue",
         "tables",
         "count_by_name",
         "queue_ages",

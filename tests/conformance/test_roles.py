@@ -94,12 +94,11 @@ def test_the_owner_of_a_database_needs_no_other_right(pg_cluster: Cluster, login
         drop_database(pg_cluster.dsn, database)
 
 
-def test_python_needs_to_call_and_to_look(pg_database: str, login: Login) -> None:
+def test_python_needs_to_call_functions_and_no_other_right(pg_database: str, login: Login) -> None:
     login.grant(
         pg_database,
         "grant usage on schema windlass to {}",
         "grant execute on all functions in schema windlass to {}",
-        "grant select on all tables in schema windlass to {}",
     )
 
     asyncio.run(_work(login.url(urlsplit(pg_database).path[1:])))

@@ -19,7 +19,7 @@ def inspect_demand(most: int) -> Statement[Sequence[Demand]]:
 
 def inspect_overdue(late: float, most: int) -> Statement[Sequence[Overdue]]:
     """Runs that should no longer be running."""
-    return Statement("overdue", (late, most), every(Overdue))
+    return Statement("inspect_overdue", (late, most), every(Overdue))
 
 
 def count_runs(tenant: str, by: By, most: int) -> Statement[Sequence[Count]]:

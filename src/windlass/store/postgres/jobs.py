@@ -17,9 +17,9 @@ def sync_jobs(jobs: Sequence[JobRow], worker: str | None) -> Statement[None]:
 
 def get_job(tenant: str, name: str) -> Statement[JobRow | None]:
     """One job row."""
-    return Statement("list_jobs", (tenant, name, name), first(JobRow))
+    return Statement("get_job", (tenant, name), first(JobRow))
 
 
 def list_jobs(tenant: str) -> Statement[Sequence[JobRow]]:
     """All job rows of a tenant."""
-    return Statement("list_jobs", (tenant, None, None), every(JobRow))
+    return Statement("list_jobs", (tenant,), every(JobRow))

@@ -35,11 +35,16 @@ def expected_version() -> int:
 
 def stored_state(conn: psycopg.Connection[Any]) -> State:
     """What a database has."""
-    row = conn.execute(_SQL["schema_exists"]).fetchone()
-    if row is None or not row[0]:
+    may_read = conn.execute(_SQL["may_read_state"]).fetchone()
+    if may_read is None:
         return State()
-    found = conn.execute(_SQL["schema_state"]).fetchone()
+    found = conn.execute(state_query(may_read=may_read[0])).fetchone()
     return State(*found) if found else State()
+
+
+def state_query(*, may_read: bool) -> str:
+    """The statement for the state: from its tables, or else from the function for clients."""
+    return _SQL["read_state" if may_read else "ask_state"]
 
 
 def check(found: State) -> None:

@@ -22,7 +22,7 @@ from windlass.store.postgres.new_runs import (
     unpack_batch,
     unpack_one,
 )
-from windlass.store.postgres.statement import Statement, every, first, one
+from windlass.store.postgres.statement import Statement, every, first, one, value
 
 
 def enqueue(runs: Sequence[NewRun], *, patient: bool) -> Statement[Sequence[Enqueued]]:
@@ -46,7 +46,7 @@ def get_run(run: RunRef) -> Statement[RunRecord | None]:
 def has_ended(run: RunRef) -> Statement[bool | None]:
     """Whether a run has ended."""
     name = (run.tenant, id_or_nobody(run.id))
-    return Statement("has_ended", name, lambda rows: rows[0][0] if rows else None)
+    return Statement("has_ended", name, value)
 
 
 def get_runs(tenant: str, ids: Sequence[str]) -> Statement[Sequence[RunRecord]]:

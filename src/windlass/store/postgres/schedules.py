@@ -45,9 +45,7 @@ def put_schedules(
 
 def get_schedule(ref: ScheduleRef) -> Statement[ScheduleRow | None]:
     """One schedule."""
-    if ref.id is None:
-        return Statement("get_schedule_by_key", (ref.tenant, ref.key), _row_or_none)
-    return Statement("get_schedule", (ref.tenant, id_or_nobody(ref.id)), _row_or_none)
+    return Statement("get_schedule", _name(ref), _row_or_none)
 
 
 def list_schedules(query: ScheduleFilter) -> Statement[Sequence[ScheduleRow]]:
@@ -55,11 +53,11 @@ def list_schedules(query: ScheduleFilter) -> Statement[Sequence[ScheduleRow]]:
     before = None if query.before is None else id_or_nobody(query.before)
     parameters = (
         query.tenant,
-        *(query.job, query.job),
-        *(query.enabled, query.enabled),
-        *(query.origin, query.origin),
-        *(before, before),
-        min(query.limit, 1_000),
+        query.job,
+        query.enabled,
+        query.origin,
+        before,
+        query.limit,
     )
     return Statement(
         "list_schedules", parameters, lambda rows: [read_schedule(text) for (text,) in rows]
@@ -116,10 +114,9 @@ def list_slots(
     ref: ScheduleRef, before: datetime | None, limit: int
 ) -> Statement[Sequence[SlotRow]]:
     """What became of a schedule's slots."""
-    tenant, ident, key = _name(ref)
     return Statement(
         "list_slots",
-        (tenant, tenant, ident, tenant, key, before, min(limit, 1_000)),
+        (*_name(ref), before, limit),
         lambda rows: [_slot(text) for (text,) in rows],
     )
 

@@ -1,12 +1,13 @@
 """One statement per operation: a call of a function, and how its rows are read.
 
+It names no table, so it may be prepared: the plans of functions are pinned, or made at each call. A
+plan that was made for a few rows, and kept, would read through the million that follow.
+
 Each operation has a function of its name (`runs.py`, `control.py`, …) that packs the arguments and
 returns a `Statement`.
 """
 
-import re
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, Generic, TypeVar
 
 from windlass.errors import StoreError
@@ -16,8 +17,6 @@ from windlass.store.queries import load_queries
 T = TypeVar("T")
 Row = tuple[Any, ...]
 Reader = Callable[[Sequence[Row]], T]
-
-_TABLE = re.compile(r"\b(?:from|join) windlass\.\w+\b(?!\()")
 
 
 class Statement(Generic[T]):
@@ -55,19 +54,6 @@ class Statement(Generic[T]):
     def weight(self) -> int:
         """How much it carries: about so many bytes."""
         return sum([len(value) for value in self.parameters if isinstance(value, str)])
-
-    @property
-    def keeps_its_plan(self) -> bool:
-        """Whether it may be prepared: it reads no table but by functions, whose plans are pinned.
-
-        A plan that was made for a few rows, and kept, would read through the million that follow.
-        """
-        return not _reads_tables(self.sql)
-
-
-@cache
-def _reads_tables(sql: str) -> bool:
-    return _TABLE.search(sql) is not None
 
 
 def nothing(rows: Sequence[Row]) -> None:

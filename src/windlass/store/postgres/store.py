@@ -255,10 +255,9 @@ class PostgresStore:
         return Patience(call, statement.about, self._sources, limit, longest, self._expected)
 
     def _execute(self, conn: PatientConnection, statement: Statement[T], *, patient: bool) -> T:
-        prepare = conn.prepares and statement.keeps_its_plan
         if self._fake is None and not conn.begins:
             with longer(conn, statement.weight, patient):
-                cursor = conn.execute(statement.sql, statement.parameters, prepare=prepare)
+                cursor = conn.execute(statement.sql, statement.parameters, prepare=conn.prepares)
             return statement.answer(cursor.fetchall())
         with conn.transaction():
             if conn.begins:
@@ -272,10 +271,11 @@ class PostgresStore:
     async def _aexecute(
         self, conn: PatientAsyncConnection, statement: Statement[T], *, patient: bool
     ) -> T:
-        prepare = conn.prepares and statement.keeps_its_plan
         if self._fake is None and not conn.begins:
             with longer(conn, statement.weight, patient):
-                cursor = await conn.execute(statement.sql, statement.parameters, prepare=prepare)
+                cursor = await conn.execute(
+                    statement.sql, statement.parameters, prepare=conn.prepares
+                )
             return statement.answer(await cursor.fetchall())
         async with conn.transaction():
             if conn.begins:
@@ -302,10 +302,11 @@ class PostgresStore:
             self._checked = True
 
     async def _stored_state(self, conn: PatientAsyncConnection) -> State:
-        exists: Row | None = await (await conn.execute(self._sql["schema_exists"])).fetchone()
-        if exists is None or not exists[0]:
+        may_read: Row | None = await (await conn.execute(self._sql["may_read_state"])).fetchone()
+        if may_read is None:
             return State()
-        found: Row | None = await (await conn.execute(self._sql["schema_state"])).fetchone()
+        query = migrate.state_query(may_read=may_read[0])
+        found: Row | None = await (await conn.execute(query)).fetchone()
         return State(*found) if found else State()
 
     def _may_notify(self) -> bool:

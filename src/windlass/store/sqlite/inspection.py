@@ -69,7 +69,7 @@ def inspect_demand(tx: Transaction, most: int) -> Sequence[Demand]:
 
 def inspect_overdue(tx: Transaction, late: float, most: int) -> Sequence[Overdue]:
     """Return runs that should no longer be running."""
-    rows = tx.fetch("overdue", {"before": tx.now - micros_of(late), "most": most})
+    rows = tx.fetch("inspect_overdue", {"before": tx.now - micros_of(late), "most": most})
     return [
         Overdue(
             tenant=tenant,

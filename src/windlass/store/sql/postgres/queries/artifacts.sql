@@ -5,7 +5,7 @@ select windlass.json_text(a)
   from windlass.put_artifact(%s, %s::uuid, %s, %s, %s::bigint, %s, %s, %s::uuid) a
 
 -- name: get_artifact
-select windlass.json_text(a) from windlass.artifacts a where a.tenant = %s and a.id = %s::uuid
+select windlass.json_text(a) from windlass.get_artifact(%s, %s::uuid) a
 
 -- name: delete_artifact
 select windlass.delete_artifact(%s, %s::uuid)

@@ -7,13 +7,11 @@
 -- name: sync_jobs
 select windlass.sync_jobs(%s::json, %s)
 
+-- name: get_job
+select windlass.json_text(j) from windlass.get_job(%s, %s) j
+
 -- name: list_jobs
-select windlass.json_text(j)
-  from (select j.tenant, j.name, j.queue, j.priority, j.max_attempts, j.timeout, j.retry,
-               j.parameters, j.default_input, j.version
-          from windlass.jobs j
-         where j.tenant = %s and (%s::text is null or j.name = %s)
-         order by j.name) j
+select windlass.json_text(j) from windlass.list_jobs(%s) j
 
 -- name: enqueue
 select id::text, created::text, status, extract(epoch from created_at)::text,
@@ -51,7 +49,7 @@ select json_strip_nulls(
 select windlass.retire(%s)
 
 -- name: list_workers
-select windlass.json_text(w) from windlass.workers w order by w.started_at, w.id
+select windlass.json_text(w) from windlass.list_workers() w
 
 -- name: sweep
 select json_strip_nulls(windlass.sweep(%s, %s, %s, %s, %s, %s, %s))::text
@@ -82,7 +80,7 @@ select windlass.progress(%s, %s::uuid, %s, %s::double precision, %s)
 select windlass.json_text(v) from windlass.get_runs(%s, %s::uuid[]) v
 
 -- name: has_ended
-select r.status is not null from windlass.runs r where r.tenant = %s and r.id = %s::uuid
+select windlass.has_ended(%s, %s::uuid)
 
 -- name: list_runs
 select windlass.json_text(v)
@@ -93,11 +91,7 @@ select windlass.json_text(v)
 select windlass.json_text(a) from windlass.list_attempts(%s, %s::uuid, %s, %s) a
 
 -- name: list_events
-select windlass.json_text(e)
-  from (select e.seq, e.type, e.at, e.attempt, e.data
-          from windlass.events e
-         where e.tenant = %s and e.subject = %s::uuid and e.seq > %s
-         order by e.seq limit %s) e
+select windlass.json_text(e) from windlass.list_events(%s, %s::uuid, %s, %s) e
 
 -- name: backlog
 select windlass.json_text(b) from windlass.backlog(%s::text[], %s::text[]) b

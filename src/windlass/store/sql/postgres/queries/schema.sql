@@ -10,16 +10,24 @@ set local check_function_bodies = on;
 set local statement_timeout = 0;
 set local idle_in_transaction_session_timeout = 0
 
--- name: schema_exists
--- A table, and nothing that would run somebody's code when it is read.
-select exists (select 1 from pg_catalog.pg_class c
-                 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-                where n.nspname = 'windlass' and c.relname = 'migrations' and c.relkind = 'r'
-                  and not c.relrowsecurity)
+-- name: may_read_state
+-- Whether we may read the tables of the bookkeeping; no row where they are not there. They must be
+-- tables that run nobody's code when they are read.
+select bool_and(pg_catalog.has_table_privilege(c.oid, 'select'))
+  from pg_catalog.pg_class c
+  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+ where n.nspname = 'windlass' and c.relname in ('migrations', 'routines') and c.relkind = 'r'
+   and not c.relrowsecurity
+having count(*) = 2
 
--- name: schema_state
-select (select coalesce(max(m.version), 0) from windlass.migrations m),
-       (select max(r.protocol) from windlass.routines r)
+-- name: read_state
+-- A superuser runs no code of a schema that may be somebody's trap: see owners.py.
+select coalesce(max(m.version), 0), (select max(r.protocol) from windlass.routines r)
+  from windlass.migrations m
+
+-- name: ask_state
+-- For clients, which may call functions and nothing else.
+select s.version, s.protocol from windlass.schema_state() s
 
 -- name: lock_schema
 -- One migration at a time in this database; held until the transaction ends.

@@ -14,7 +14,7 @@ select job, count(*), min(ready_at)
          where r.queue = :queue order by r.rank, r.ready_at, r.id limit :most) h
  group by job order by 3, 1
 
--- name: overdue
+-- name: inspect_overdue
 -- All leases are read: there are no more of them than seats.
 select l.tenant, l.id, l.job, l.worker, l.started_at,
        coalesce(json_extract(r.options, '$.timeout'), j.timeout) as timeout, w.alive_until

@@ -1,0 +1,28 @@
+-- What is ready, by queue and job, as found in the first p_most runs of each queue, over all tenants.
+-- Only the head of a queue is read, in claim order, so a long one costs no more than a short one.
+create or replace function windlass.inspect_demand(p_most integer default 1000)
+returns table (
+  queue text, job text, waiting bigint, oldest_at timestamptz, seen_at timestamptz
+)
+language plpgsql stable security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := windlass.now();
+begin
+  return query
+    select q.queue, h.job, count(*), min(h.ready_at), v_now
+      from windlass.ready_heads(0) q
+     cross join lateral (select r.job, r.ready_at from windlass.ready r
+                          where r.queue = q.queue
+                            and (r.rank, r.ready_at) >= (q.rank, q.ready_at)
+                          order by r.rank, r.ready_at, r.id limit p_most) h
+     group by q.queue, h.job
+     order by q.queue, min(h.ready_at), h.job;
+end
+$$;
