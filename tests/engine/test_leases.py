@@ -37,7 +37,7 @@ from windlass import (
 )
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import CycleReply, Finish, Want, WorkerInfo
-from windlass.engine import names
+from windlass.engine import registration
 from windlass.engine.holdings import Holdings
 from windlass.engine.trip import Trip
 from windlass.sources import Sources
@@ -122,7 +122,7 @@ async def test_claim_that_is_answered_after_the_worker_was_reborn_is_dropped(
         run = await work.aenqueue()
         await within(delayed.claimed)
         before, taken, born = worker.id, asyncio.Event(), asyncio.Event()
-        register = names.register
+        register = registration.register
 
         async def slow(*given: Any) -> None:
             await taken.wait()
@@ -132,7 +132,7 @@ async def test_claim_that_is_answered_after_the_worker_was_reborn_is_dropped(
             await register(*given)
             born.set()
 
-        monkeypatch.setattr(names, "register", slow)
+        monkeypatch.setattr(registration, "register", slow)
         async with opened(url) as other:  # holds it, and does not end it
             await reap(app, url, run)
             info = WorkerInfo(

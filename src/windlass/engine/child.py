@@ -33,7 +33,7 @@ from windlass.engine.wire import (
     Line,
     Ready,
     Setup,
-    Tell,
+    Standing,
     ToChild,
     ToWorker,
     frame,
@@ -135,10 +135,10 @@ class Child:
             self._gone()
         return self._result
 
-    def tell(self, tell: Tell) -> None:
+    def report(self, standing: Standing) -> None:
         """Say how the run stands."""
         if self.alive:
-            self._send(tell)
+            self._send(standing)
 
     def kill(self) -> None:
         """End it now, with all that its handler started."""

@@ -35,7 +35,7 @@ from windlass.engine.holdings import Holding, Stop
 from windlass.engine.memory import MEGABYTE
 from windlass.engine.options import WorkerOptions
 from windlass.engine.scarcity import REFUSALS, NotGiven
-from windlass.engine.wire import Answer, Ask, Assignment, Done, Lacking, Setup, Tell
+from windlass.engine.wire import Answer, Ask, Assignment, Done, Lacking, Setup, Standing
 from windlass.errors import ProcessDied, UsageError, WindlassError
 from windlass.logs import steady_log
 from windlass.store.interface import Store
@@ -116,7 +116,7 @@ class Children:
             child = self._waiting() or await self._start()
         except REFUSALS as error:
             raise NotGiven(str(error)) from error
-        holding.pid, holding.told = child.pid, lambda: child.tell(_standing(holding))
+        holding.pid, holding.told = child.pid, lambda: child.report(_standing(holding))
         holding.exists = lambda: child.exists
         order, answer = self._order(child, holding, origin), partial(self._do, holding)
         result = child.attempt(order, began=lambda: began(child.runs == 1), answer=answer)
@@ -144,7 +144,7 @@ class Children:
         """Let the handler end by itself; kill it where it does not."""
         if holding.stop is None:
             holding.stop = Stop.SHUTDOWN  # nobody stopped it but a loop that goes down
-        child.tell(_standing(holding))
+        child.report(_standing(holding))
         if holding.stop is not Stop.SHUTDOWN:
             try:
                 await asyncio.wait({result}, timeout=self._options.cancel_grace)
@@ -276,9 +276,9 @@ def _lacked(result: "asyncio.Future[Done | Lacking]") -> str | None:
     return "job not found" if lacked else None
 
 
-def _standing(holding: Holding) -> Tell:
+def _standing(holding: Holding) -> Standing:
     claimed = holding.claimed
-    return Tell(
+    return Standing(
         run=claimed.id,
         token=claimed.token,
         stop=holding.stop,

@@ -22,7 +22,7 @@ What happens when it dies here:
   :mod:`windlass.engine.allowance`);
 - the store refuses a batch: each end is sent by itself. One that the store cannot hold becomes a
   failure that says so; what fails for any other reason is the store's trouble, of whatever kind,
-  and is kept (see :mod:`windlass.engine.troubled`): a success is never told otherwise because the
+  and is kept (see :mod:`windlass.engine.resending`): a success is never told otherwise because the
   store had a bad moment;
 - somebody has a lease locked: its end comes back as ``busy``, neither recorded nor lost, and is
   sent again; the others of its trip are recorded, and the claim goes on. If another row or a whole
@@ -44,8 +44,8 @@ from windlass.engine.allowance import Allowance
 from windlass.engine.holdings import Holdings
 from windlass.engine.lanes import BATCH, Lane
 from windlass.engine.outbox import Outbox
+from windlass.engine.resending import FailedEnds, LockedEnds
 from windlass.engine.trip import Trip, goes_back
-from windlass.engine.troubled import Busy, Troubled
 from windlass.errors import (
     SchemaMismatch,
     StoreBusy,
@@ -100,8 +100,8 @@ class Pump:
         self._may_claim = may_claim
         self._ended = ended
         self._ends = Outbox()
-        self._troubled = Troubled()
-        self._busy = Busy()
+        self._failed = FailedEnds()
+        self._locked = LockedEnds()
         self._runs = Allowance(BATCH, 1)
         self._kinds = Allowance(2, 1)
         self._ends_next = True  # where ends and claims go by turns
@@ -142,7 +142,7 @@ class Pump:
     @property
     def idle(self) -> bool:
         """Whether nothing is to be sent and nothing is on its way."""
-        kept = self._ends or self._troubled or self._busy
+        kept = self._ends or self._failed or self._locked
         return not kept and not self._trips and not self._apart
 
     def nudge(self) -> None:
@@ -151,7 +151,7 @@ class Pump:
         if not self._scheduled:
             self._scheduled = True
             # A trip serves many: it runs in nobody's context.
-            asyncio.get_running_loop().call_soon(self._look, context=self._context)
+            asyncio.get_running_loop().call_soon(self._start_trips, context=self._context)
 
     def start_over(self) -> None:
         """The worker is dead to the store: what was claimed under its name is not ours."""
@@ -163,7 +163,7 @@ class Pump:
         self.nudge()
         await self._quiet.wait()
 
-    def _look(self) -> None:
+    def _start_trips(self) -> None:
         self._scheduled = False
         if os.getpid() != self._process:
             return  # a fork that a handler made and let go on: what is held is not its own
@@ -171,8 +171,8 @@ class Pump:
         if loop.time() < self._resume_at:
             return
         # Beside the others: nobody waits for it, whatever it waits for.
-        if not self._apart and (end := self._troubled.next(loop.time())) is not None:
-            self._send(Trip([end], troubled=True), self._apart)
+        if not self._apart and (end := self._failed.next(loop.time())) is not None:
+            self._send(Trip([end], alone=True), self._apart)
         while len(self._trips) < _MOST_TRIPS:
             trip = self._next_trip(loop.time())
             if trip is None:
@@ -196,7 +196,7 @@ class Pump:
         self._alarm = loop.call_at(min(times), self.nudge) if times else None
 
     def _next_trip(self, now: float) -> Trip | None:
-        self._ends.add(self._busy.due(now))
+        self._ends.add(self._locked.due(now))
         brought = self._delivered and self._may_take()
         lane = None if brought else self._hungry_lane(now)
         room = min(lane.room(now), self._runs.now) if lane is not None else 0
@@ -261,7 +261,7 @@ class Pump:
         except WindlassError as error:
             log.error("store refused a batch", extra={"error": str(error)})
             await self._one_by_one(trip.finishes)
-            if not trip.troubled:
+            if not trip.alone:
                 self._rest()  # lest a store that refuses every claim be asked without end
         except asyncio.CancelledError:
             self._ends.put_back(trip.finishes)
@@ -273,8 +273,8 @@ class Pump:
                 self._allow(trip, len(reply.claimed))
             else:
                 self._allow_less(trip)
-            if trip.troubled:
-                self._troubled.recorded()
+            if trip.alone:
+                self._failed.recorded()
             self._read(trip, reply)
             kept = {(held.tenant, held.id) for held in reply.busy}
             back = [RunRef(f.tenant, f.id) for f in trip.finishes if goes_back(f)]
@@ -317,14 +317,14 @@ class Pump:
         for finish in finishes:
             held = Held(finish.tenant, finish.id, finish.token)
             if held in busy:
-                pause = self._busy.add(finish, loop.time())
+                pause = self._locked.add(finish, loop.time())
                 if pause not in pauses:
                     pauses.add(pause)
                     loop.call_later(pause, self.nudge)
                 if pause >= _LONG_BUSY:
                     log.warning("end kept, the lease is locked", extra={"run": finish.id})
             else:
-                self._busy.settled(held)
+                self._locked.settled(held)
                 self._forgotten(held)
 
     def _allow(self, trip: Trip, claimed: int) -> None:
@@ -403,7 +403,7 @@ class Pump:
         """Try an end that is not at fault itself again, alone."""
         log.warning("end kept", extra={"run": finish.id, "error": str(error)})
         loop = asyncio.get_running_loop()
-        loop.call_later(self._troubled.add(finish, loop.time()), self.nudge)
+        loop.call_later(self._failed.add(finish, loop.time()), self.nudge)
 
     async def _send_alone(self, finish: Finish) -> None:
         operations = self._store.operations

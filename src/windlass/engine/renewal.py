@@ -117,9 +117,9 @@ class Renewal:
         try:
             self._keep_renewing()
         except Exception as error:  # noqa: BLE001 - unheard, it would cost all leases
-            self._tell(partial(self._failed, error))
+            self._on_loop(partial(self._failed, error))
         finally:
-            self._tell(self._over.set)
+            self._on_loop(self._over.set)
 
     def _keep_renewing(self) -> None:
         wait = self._every
@@ -155,7 +155,7 @@ class Renewal:
             self._good_until = sent + self._lease * 2 / 3
         if not self._stopped.is_set():
             self._disown(said.given_up)
-            self._tell(partial(self._answered, reply))
+            self._on_loop(partial(self._answered, reply))
         return True
 
     def _disown(self, given_up: Sequence[Holding]) -> None:
@@ -164,9 +164,9 @@ class Renewal:
         for holding in given_up:
             if holding.stop is not Stop.LOST:
                 holding.stop = Stop.LOST
-                self._tell(partial(self._disowned, holding.held))
+                self._on_loop(partial(self._disowned, holding.held))
 
-    def _tell(self, call: Callable[[], None]) -> None:
+    def _on_loop(self, call: Callable[[], None]) -> None:
         try:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError:  # it has closed

@@ -13,8 +13,8 @@ from importlib.metadata import version
 from windlass.domain.job import Executor, JobSpec
 from windlass.domain.run import JobRow, WorkerInfo
 from windlass.engine.lanes import Lane
-from windlass.engine.names import store_jobs
 from windlass.engine.options import WorkerOptions
+from windlass.engine.registration import store_jobs
 from windlass.errors import SchemaMismatch, StoreError, StoreRefused, WindlassError
 from windlass.logs import steady_log
 from windlass.sources import Sources
@@ -46,7 +46,7 @@ class Roster:
 
     @property
     def summary(self) -> dict[str, object]:
-        """What is told of it when its worker starts."""
+        """What the log says when its worker starts."""
         queues = self._options.queues
         shown = "all" if queues is None else ",".join(queues)
         return {"queues": shown, "jobs": len(self.jobs), "seats": self.seats}
@@ -81,26 +81,26 @@ class Roster:
         for executor, lane in self.lanes.items():
             names = tuple(spec.name for spec in jobs if spec.executor is executor)
             lane.serve(names, self._seats[executor] if names else 0)
-        self.tell()
+        self.store_soon()
 
-    def tell(self) -> None:
-        """Let the store be told of the jobs, as they are by then."""
+    def store_soon(self) -> None:
+        """Have the jobs stored soon, as they are by then."""
         self._changed.set()
 
-    async def keep_told(
-        self, store: Store, worker: Callable[[], str], told: Callable[[], Awaitable[None]]
+    async def keep_stored(
+        self, store: Store, worker: Callable[[], str], stored: Callable[[], Awaitable[None]]
     ) -> None:
-        """Tell the store of each change, and then say that it is told.
+        """Store the jobs after each change, then call `stored`.
 
-        Where the store is not there, or has trouble of its own, it is told later; what it refuses
-        it would refuse again.
+        If the store is away or has trouble of its own, try again later. If it refuses the jobs, do
+        not: it would refuse them again.
         """
         while True:
             await self._changed.wait()
             self._changed.clear()
             try:
                 await store_jobs(store, self.rows(), worker())
-                await told()
+                await stored()
             except SchemaMismatch:
                 raise
             except WindlassError as error:

@@ -163,9 +163,9 @@ class Seats:
         if any(holding.started is None for holding in holdings):
             ends = {lane: lane.ends for lane in self._lanes.values()}
             due = self._loop.time() + _LOOK_AFTER
-            self._loop.call_at(due, self._look, holdings, ends, due, looks)
+            self._loop.call_at(due, self._release_unseated, holdings, ends, due, looks)
 
-    def _look(
+    def _release_unseated(
         self, holdings: Sequence[Holding], ends: Mapping[Lane, int], due: float, looks: int
     ) -> None:
         late = [h for h in holdings if h.started is None and not h.concluded]

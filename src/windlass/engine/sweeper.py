@@ -80,17 +80,17 @@ class Sweeper(Service):
             cleaned = reply.expired or reply.overrun or reply.reaped or reply.crashed
             pause = 0 if reply.more and cleaned else self._sweep
             self._next_reap = self._sources.clock.monotonic() + pause
-            self._tell_spared(reply.spared)
+            self._log_spared(reply.spared)
         self.sweeps += 1
-        await self._tell(reply)
+        await self._announce(reply)
         return self._pause(reply)
 
-    def _tell_spared(self, workers: int) -> None:
+    def _log_spared(self, workers: int) -> None:
         if workers > self._spared:
             log.warning("workers spared after an outage", extra={"workers": workers})
         self._spared = workers
 
-    async def _tell(self, reply: SweepReply) -> None:
+    async def _announce(self, reply: SweepReply) -> None:
         if reply.workers or reply.reaped or reply.crashed:
             extra = {
                 "workers": ", ".join(reply.workers),

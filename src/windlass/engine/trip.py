@@ -17,7 +17,7 @@ class Trip:
     claim_no: int = 0
     lane: Lane | None = None  # whose claim it is; none for runs that a transport brought
     look: Look | None = None  # what the lane remembers of it
-    troubled: bool = False  # one end that the store tripped over before
+    alone: bool = False  # one end that the store failed on before
     weight: int = 0  # of its ends; at least what was allowed, where some had to stay behind
 
     @property

@@ -37,20 +37,20 @@ from windlass.engine.attempt import Runner
 from windlass.engine.children import Children, Isolation
 from windlass.engine.ending import Ending
 from windlass.engine.farewell import last_words
-from windlass.engine.feeds import Feeds, receive, watch
 from windlass.engine.heart import Heart
 from windlass.engine.holdings import Holdings
 from windlass.engine.idle import drained
-from windlass.engine.names import introduce
+from windlass.engine.intake import Intake, receive, watch
+from windlass.engine.interruption import finished_before
 from windlass.engine.options import WorkerOptions
 from windlass.engine.pump import Pump
+from windlass.engine.registration import introduce
 from windlass.engine.roster import Roster
 from windlass.engine.scheduler import Scheduler
 from windlass.engine.seats import Seats
-from windlass.engine.seldom import Seldom
 from windlass.engine.sweeper import Sweeper
 from windlass.engine.threads import Threads
-from windlass.engine.unless import done_unless
+from windlass.engine.throttle import Throttle
 from windlass.errors import SchemaMismatch, UsageError, WorkerDisrupted
 from windlass.logs import steady_log
 from windlass.resources import OpenResources, belong, close_all
@@ -120,7 +120,7 @@ class Worker:
         self._scheduler = Scheduler(store, sources, self._transport, poll=poll, fired=self._hunger)
         self.heart = self._make_heart()
         self._announce_jobs, self._isolation = announce, isolation
-        self._feeds = Feeds(self._ended)
+        self._intake = Intake(self._ended)
         self.started = asyncio.Event()  # it is registered and its jobs are known to the store
         self._stopping, self._changed = asyncio.Event(), asyncio.Event()
         self._rebirth: asyncio.Task[None] | None = None
@@ -173,7 +173,7 @@ class Worker:
         self.heart.start()
         try:
             # A store that is not there may never come.
-            if await done_unless(self._stopping, self._register()):
+            if await finished_before(self._stopping, self._register()):
                 await self._serve()
         except asyncio.CancelledError:
             self.unasked()
@@ -239,7 +239,7 @@ class Worker:
             lease=self._options.lease,
             poll=self._options.poll,
             told=self._jobs_told,
-            later=self._roster.tell,
+            later=self._roster.store_soon,
             again=self.heart.renewal is not None,
         )
         self._runner.worker = self._pump.worker = info.id
@@ -248,12 +248,12 @@ class Worker:
 
     async def _serve(self) -> None:
         """Take part, until told to stop."""
-        wakeups = await self._feeds.listen(self._store)
-        self._feeds.start("watch", watch(wakeups, self._looks(), self._poll_every, self._hunger))
+        wakeups = await self._intake.listen(self._store)
+        self._intake.start("watch", watch(wakeups, self._looks(), self._poll_every, self._hunger))
         if not self._transport.pulls:
-            self._feeds.start("receive", self._receive())
-        telling = self._roster.keep_told(self._store, lambda: self.id, self._jobs_told)
-        self._feeds.start("roster", telling)
+            self._intake.start("receive", self._receive())
+        telling = self._roster.keep_stored(self._store, lambda: self.id, self._jobs_told)
+        self._intake.start("roster", telling)
         if self._options.services:
             self._sweeper.start(self._ended)
             self._scheduler.start(self._ended)
@@ -276,7 +276,7 @@ class Worker:
         self._seats.announce_stop()  # before anything is awaited: a seat may become free
         log.info("worker stopping", extra={"worker": self.id, "running": self.busy})
         ending = Ending(self._fail)
-        await ending.step(self._feeds.stop(self._rebirth))
+        await ending.step(self._intake.stop(self._rebirth))
         await ending.step(self._sweeper.stop())
         await ending.step(self._scheduler.stop())
         await ending.step(self._transport.close())
@@ -384,7 +384,7 @@ class Worker:
     def _born(self, task: asyncio.Task[None]) -> None:
         self._rebirth = None
         self._ended(task)
-        self._roster.tell()  # what changed meanwhile was told under the old name
+        self._roster.store_soon()  # what changed meanwhile was told under the old name
         self._hunger()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -412,9 +412,9 @@ class Worker:
         loop = self._loop
         return (
             self._hunger,
-            Seldom(loop, _SWEEP_AGAIN, self._sweeper.wake),  # a run for later, but soon
-            Seldom(loop, _PLAN_AGAIN, self._scheduler.wake),  # a schedule was made or changed
-            Seldom(loop, _RENEW_AGAIN, self._ask_for_orders),  # one of our runs was canceled
+            Throttle(loop, _SWEEP_AGAIN, self._sweeper.wake),  # a run for later, but soon
+            Throttle(loop, _PLAN_AGAIN, self._scheduler.wake),  # a schedule was made or changed
+            Throttle(loop, _RENEW_AGAIN, self._ask_for_orders),  # one of our runs was canceled
         )
 
     def _ask_for_orders(self) -> None:

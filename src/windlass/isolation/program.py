@@ -25,7 +25,7 @@ from windlass.domain.run import Finish
 from windlass.engine.attempt import Runner, prepared
 from windlass.engine.holdings import Holding
 from windlass.engine.memory import resident
-from windlass.engine.wire import Answer, Assignment, Began, Done, Lacking, Ready, Setup, Tell
+from windlass.engine.wire import Answer, Assignment, Began, Done, Lacking, Ready, Setup, Standing
 from windlass.isolation.channel import Channel, LogLines, Questions, WorkersStore
 from windlass.isolation.locate import Finder, move, url_of
 from windlass.resources import OpenResources, belong, close_all
@@ -94,8 +94,8 @@ class Program:
                 case Assignment() as attempt:
                     self._given += 1
                     self._attempts.put(attempt)
-                case Tell() as tell:
-                    self._told(tell)
+                case Standing() as standing:
+                    self._heed(standing)
                 case Answer() as answer:
                     self._questions.answers.put(answer)
                 case _:
@@ -104,13 +104,16 @@ class Program:
             _leave()
         self._attempts.put(None)
 
-    def _told(self, tell: Tell) -> None:
+    def _heed(self, standing: Standing) -> None:
         holding = self._holding
-        if holding is None or (holding.claimed.id, holding.claimed.token) != (tell.run, tell.token):
-            return
-        holding.stopping = holding.stopping or tell.stopping
-        if tell.stop is not None:
-            holding.stop, holding.reason = tell.stop, tell.reason
+        if holding is None or (holding.claimed.id, holding.claimed.token) != (
+            standing.run,
+            standing.token,
+        ):
+            return  # of an attempt that is over
+        holding.stopping = holding.stopping or standing.stopping
+        if standing.stop is not None:
+            holding.stop, holding.reason = standing.stop, standing.reason
             self._loop.call_soon_threadsafe(self._stop_task)
 
     def _end(self, attempt: Assignment) -> Done | Lacking:

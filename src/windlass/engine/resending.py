@@ -1,12 +1,12 @@
-"""Ends that are sent again, for no reason that lies in them as far as anybody knows.
+"""Ends that the pump sends again. As far as anybody knows, nothing is wrong with them.
 
-Over some the store tripped (:class:`Troubled`). Such an end, if it travels with others, makes the
-store refuse them too, and the claim that goes with them. So each of these goes alone, without a
-claim, at growing intervals, until it is recorded or its worker ends. It is not given up before: its
-lease would pass to another, who would do the work again, only to trip over the same stone.
+The store failed on some (:class:`FailedEnds`). If such an end travels with others, the store
+refuses the others too, and the claim of that trip. So each of these goes alone, without a claim, at
+growing intervals, until it is recorded or its worker ends. The worker does not give it up before
+that: another worker would take the lease, do the work again, and meet the same failure.
 
-Of others somebody has the lease locked (:class:`Busy`), by a cancel that is not committed, say. The
-store passes over them, so they harm no neighbour: they travel with the others, again and again.
+For others, somebody has locked the lease (:class:`LockedEnds`), for example by a cancel that is not
+committed yet. The store skips them, so they can travel with the others, again and again.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ _FIRST_BUSY = 0.02  # most locks are held for the time of a call
 _LONGEST_BUSY = 1.0
 
 
-class Troubled:
+class FailedEnds:
     """A queue of single ends, and when to try the next of them."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Troubled:
         self._resume_at = 0.0
 
 
-class Busy:
+class LockedEnds:
     """Ends whose lease somebody has locked, and when to send each again."""
 
     def __init__(self) -> None:

@@ -1,4 +1,7 @@
-"""A worker's name and its jobs in the store. No name stays there to which nobody answers."""
+"""Registration: makes a worker and its jobs known to the store.
+
+If registering is canceled, the registration is withdrawn: no name without a worker stays behind.
+"""
 
 import asyncio
 import contextlib

@@ -1,13 +1,13 @@
-"""Work that is given up when something else happens first."""
+"""Work that an event may interrupt."""
 
 import asyncio
 from collections.abc import Coroutine
 
 
-async def done_unless(told: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
-    """Do something to its end, and raise what it raises; false: the event was set before."""
+async def finished_before(event: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
+    """Return true if the work finished first, false if the event canceled it; raises its error."""
     working = asyncio.create_task(work)
-    waiting = asyncio.create_task(told.wait())
+    waiting = asyncio.create_task(event.wait())
     try:
         await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():

@@ -1,4 +1,4 @@
-"""What brings a worker to look for runs: wake-ups and polling, or messages of a transport."""
+"""The intake of a worker: wake-ups and polling, or the messages of a transport, bring it runs."""
 
 import asyncio
 import contextlib
@@ -12,8 +12,8 @@ _LOOK_AGAIN = 0.025  # wake-ups are coalesced: what came just after one is found
 _NO_ROOM = 0.05
 
 
-class Feeds:
-    """The tasks that bring runs to a worker, or news; and the wake-ups that they hear."""
+class Intake:
+    """The tasks that bring runs or news to a worker, and the wake-ups that they listen to."""
 
     def __init__(self, ended: Callable[[asyncio.Task[None]], None]) -> None:
         self._ended = ended
@@ -26,7 +26,7 @@ class Feeds:
         return self._wakeups
 
     def start(self, name: str, work: Coroutine[None, None, None]) -> None:
-        """Begin with one of them."""
+        """Start one of them."""
         task = asyncio.create_task(work, name=f"windlass-{name}")
         task.add_done_callback(self._ended)
         self._tasks.append(task)

@@ -1,11 +1,11 @@
-"""What is done at most so often."""
+"""A throttle: calls that come too early are merged, not dropped."""
 
 import asyncio
 from collections.abc import Callable
 
 
-class Seldom:
-    """Does something at most so often; what comes too soon is made up for, not forgotten."""
+class Throttle:
+    """Calls `action` at most once every so many seconds; calls in between become one later call."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, every: float, action: Callable[[], None]
@@ -17,11 +17,11 @@ class Seldom:
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self) -> None:
-        """Do it now, or as soon as it may be done again."""
+        """Call the action now, or as soon as its pause is over."""
         if self._timer is None:
-            self._timer = self._loop.call_at(self._next, self._do)
+            self._timer = self._loop.call_at(self._next, self._act)
 
-    def _do(self) -> None:
+    def _act(self) -> None:
         self._timer = None
         self._next = self._loop.time() + self._every
         self._action()
