@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from bench.ours import Bench, rss_megabytes
 from windlass import Windlass
 from windlass.domain.run import Want, WorkerInfo
-from windlass.engine.options import WorkerOptions
+from windlass.engine.environment import Environment
 from windlass.engine.worker import Worker
 from windlass.store.interface import Call, Store
 
@@ -63,7 +63,7 @@ class Counted:
 def worker_on(store: Any, app: Windlass) -> Worker:
     """A worker of an application on another store."""
     specs = [job.spec for job in app.jobs.values()]
-    return Worker(store, specs, WorkerOptions(), sources=app.sources)
+    return Worker(Environment(store, app.sources), specs)
 
 
 async def memory(url: str, count: int) -> None:

@@ -10,8 +10,8 @@ from bench.claims import Counted
 from bench.ours import INPUT, Bench, cpu_seconds
 from windlass.domain.schedule import define_schedule
 from windlass.domain.timetable import NewSchedule
+from windlass.engine.environment import Environment
 from windlass.engine.scheduler import Scheduler
-from windlass.transport.store import StoreTransport
 
 _AT_ONCE = 500
 _AHEAD = timedelta(seconds=40)
@@ -58,7 +58,7 @@ async def idle(bench: Bench, schedules: int, seconds: float) -> tuple[float, flo
 
 
 def _scheduler(bench: Bench, store: Any) -> Scheduler:
-    return Scheduler(store, bench.app.sources, StoreTransport(), poll=1.0)
+    return Scheduler(Environment(store, bench.app.sources))
 
 
 async def _now(bench: Bench) -> datetime:

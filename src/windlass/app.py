@@ -11,9 +11,10 @@ from windlass.context import Context, SyncContext
 from windlass.domain.job import Executor, JobOptions, define_job
 from windlass.duration import Duration, parse_duration
 from windlass.engine.children import Isolation
+from windlass.engine.environment import environment_of
 from windlass.engine.hosting import WorkerThread, hosted
-from windlass.engine.options import WorkerOptions
-from windlass.engine.sweeper import RESEND_AFTER
+from windlass.engine.options import RESEND_AFTER
+from windlass.engine.services import make_services
 from windlass.engine.worker import Worker
 from windlass.faces import AppFaces
 from windlass.files.registry import Jobs
@@ -185,32 +186,13 @@ class Windlass(AppFaces):
         `resend_after` is sent again.
         """
         settings = self.settings.having(**changes)
-        options = WorkerOptions(
-            lease=settings.lease,
-            renew=settings.renew,
-            sweep=settings.sweep,
-            drain=settings.drain,
-            poll=settings.poll,
-            max_crashes=settings.max_crashes,
-            concurrency=settings.concurrency,
-            threads=settings.threads,
-            process_seats=settings.process_seats,
-            suspect_seats=settings.suspect_seats,
-            cancel_grace=settings.cancel_grace,
-            recycle_runs=settings.recycle_runs,
-            recycle_memory=settings.recycle_memory,
-            queues=settings.queues,
-            result_limit=settings.payload_limit,
-            services=services,
-            resend_after=parse_duration(resend_after),
-            tenant=settings.tenant,
+        environment = environment_of(
+            self.ground, settings, resend_after=parse_duration(resend_after)
         )
         worker = Worker(
-            self.store,
+            environment,
             self.jobs.specs(),
-            options,
-            sources=self.sources,
-            transport=self.transport,
+            services=make_services(environment) if services else (),
             expecting=self.jobs.folder is not None,
             resources=OpenResources(self.resource.openers),
             announce=self._announce,

@@ -10,38 +10,33 @@ singleton; run as many of each as you like.
     await service.stop()
 """
 
+from collections.abc import Sequence
+
 from windlass.app import Windlass
+from windlass.engine.environment import environment_of
 from windlass.engine.scheduler import Scheduler
 from windlass.engine.service import Service
+from windlass.engine.services import make_services
 from windlass.engine.sweeper import Sweeper
 
-__all__ = ["Scheduler", "Service", "Sweeper", "dispatcher", "reaper", "scheduler"]
+__all__ = ["Scheduler", "Service", "Sweeper", "dispatcher", "reaper", "scheduler", "services"]
+
+
+def services(app: Windlass) -> Sequence[Service]:
+    """All services of a worker, without the worker."""
+    return make_services(environment_of(app.ground, app.settings))
 
 
 def dispatcher(app: Windlass) -> Sweeper:
     """Moves runs whose time has come to their queues, and ends those that have expired."""
-    return _sweeper(app, dispatch=True, reap=False)
+    return Sweeper(environment_of(app.ground, app.settings), reap=False)
 
 
 def reaper(app: Windlass) -> Sweeper:
     """Takes runs back from workers that are dead."""
-    return _sweeper(app, dispatch=False, reap=True)
+    return Sweeper(environment_of(app.ground, app.settings), dispatch=False)
 
 
 def scheduler(app: Windlass) -> Scheduler:
     """Makes runs of the slots of stored schedules, also of jobs that are defined elsewhere."""
-    return Scheduler(app.store, app.sources, app.transport, poll=app.settings.poll)
-
-
-def _sweeper(app: Windlass, *, dispatch: bool, reap: bool) -> Sweeper:
-    settings = app.settings
-    return Sweeper(
-        app.store,
-        app.sources,
-        app.transport,
-        sweep=settings.sweep,
-        poll=settings.poll,
-        max_crashes=settings.max_crashes,
-        dispatch=dispatch,
-        reap=reap,
-    )
+    return Scheduler(environment_of(app.ground, app.settings))

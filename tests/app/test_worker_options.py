@@ -22,21 +22,25 @@ def app(tmp_path: Path) -> Windlass:
 
 
 def options_of(worker: Worker) -> WorkerOptions:
-    return worker._options
+    return worker.options
 
 
 def test_worker_has_the_applications_settings(app: Windlass) -> None:
-    options = options_of(app.worker())
+    worker = app.worker()
+    options = options_of(worker)
     assert (options.lease, options.renew, options.sweep) == (9.0, 3.0, 1.5)
-    assert (options.concurrency, options.queues, options.services) == (7, ("a", "b"), True)
+    assert (options.concurrency, options.queues) == (7, ("a", "b"))
+    assert [type(service).__name__ for service in worker.services] == ["Sweeper", "Scheduler"]
 
 
 def test_worker_may_have_settings_of_its_own(app: Windlass) -> None:
-    options = options_of(
-        app.worker(poll="250ms", drain=1, threads=2, queues=["c"], services=False, max_crashes=1)
+    worker = app.worker(
+        poll="250ms", drain=1, threads=2, queues=["c"], services=False, max_crashes=1
     )
+    options = options_of(worker)
     assert (options.poll, options.drain, options.threads) == (0.25, 1.0, 2)
-    assert (options.queues, options.services, options.max_crashes) == (("c",), False, 1)
+    assert (options.queues, options.max_crashes) == (("c",), 1)
+    assert worker.services == ()
     assert options_of(app.worker()).threads == 10  # the application's are as they were
 
 

@@ -13,6 +13,7 @@ from tests.fixtures.apps import (
     PATIENCE,
     Bell,
     at_rest,
+    holds,
     opened,
     reached,
     reap,
@@ -38,6 +39,7 @@ from windlass import (
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import CycleReply, Finish, Want, WorkerInfo
 from windlass.engine import registration
+from windlass.engine.environment import Environment
 from windlass.engine.holdings import Holdings
 from windlass.engine.trip import Trip
 from windlass.sources import Sources
@@ -150,7 +152,7 @@ async def test_claim_that_is_answered_after_the_worker_was_reborn_is_dropped(
         fresh = await work.using(key="fresh").aenqueue()
         assert await app.aresult(fresh.id, timeout=PATIENCE) == 1
         assert started == [(fresh.id, 1)]
-        assert worker.busy == 0
+        await holds(worker, 0)
     await run.arefresh()
     assert (run.status, run.worker) == (Status.RUNNING, "other")
 
@@ -365,7 +367,8 @@ class Serving:
     ) -> None:
         given = {"renew": 0.05, "sweep": 0.05, "poll": 0.05} | options
         specs = [job.spec for job in app.jobs.values()]
-        self.worker = Worker(moody, specs, WorkerOptions(**given), sources=sources or app.sources)
+        environment = Environment(moody, sources or app.sources, WorkerOptions(**given))
+        self.worker = Worker(environment, specs)
 
     async def __aenter__(self) -> Worker:
         self.task = asyncio.create_task(self.worker.run())

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, reap, within
+from tests.fixtures.apps import PATIENCE, reap, service_of, told_of_work, within
 from tests.fixtures.outgrown import LATER, go_back, outgrow
 from windlass import SchemaMismatch, Status, SyncContext, Windlass, parts
+from windlass.engine.scheduler import Scheduler
 
 CANNOT = "worker cannot go on"
 # Nothing but the part that is looked at has anything to say to what it misses.
@@ -53,9 +54,9 @@ class Handlers:
 def hint(app: Windlass, worker: Any, part: str) -> None:
     """Give the part something to do, where it does not look by itself."""
     if part == "pump":
-        worker._pump.hunger()
+        told_of_work(worker)
     elif part == "scheduler":
-        worker._scheduler.wake()
+        service_of(worker, Scheduler).wake()
     elif part == "roster":
         worker.adopt(app.jobs.specs())
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
-from tests.fixtures.apps import PATIENCE, opened, within
-from windlass import StoreUnavailable, Windlass
+from tests.fixtures.apps import PATIENCE, opened, stopped, within
+from windlass import StoreUnavailable, Windlass, Worker, WorkerOptions
 from windlass.domain.job import define_job
 from windlass.domain.run import Claimed, Held, Want, WorkerInfo
 from windlass.engine.deadlines import Deadlines
+from windlass.engine.environment import Environment
 from windlass.engine.holdings import Holding, Holdings
 from windlass.engine.renewal import Renewal
-from windlass.engine.service import Service
+from windlass.engine.service import News, Service
+from windlass.engine.services import Services
 from windlass.engine.sweeper import Sweeper
 from windlass.sources import ManualSources, Sources
-from windlass.transport.store import StoreTransport
 
 
 async def handler() -> None: ...
@@ -138,28 +139,73 @@ async def test_closed_deadlines_call_nobody() -> None:
 class Failing(Service):
     """Fails a few times, then works."""
 
-    def __init__(self, sources: Sources, failures: list[Exception]) -> None:
-        super().__init__(sources)
+    def __init__(self, environment: Environment, failures: list[Exception]) -> None:
+        super().__init__(environment)
         self.failures = failures
-        self.worked = asyncio.Event()
 
     async def work(self) -> float:
         if self.failures:
             raise self.failures.pop(0)
-        self.worked.set()
         return 3600.0
 
 
-async def test_service_outlives_its_errors() -> None:
-    service = Failing(Sources.system(), [StoreUnavailable("away"), ZeroDivisionError("a bug")])
-    service.start()
-    await within(service.worked)
-    assert service.failures == []
-    service.worked.clear()
-    service.wake()
-    await within(service.worked)
+async def test_service_outlives_its_errors(app: Windlass) -> None:
+    failures = [StoreUnavailable("away"), ZeroDivisionError("a bug")]
+    service = Failing(Environment(app.store, app.sources), failures)
+    with service.worked.heard() as worked:
+        service.start()
+        await worked.next()
+        assert service.failures == []
+        service.wake()
+        await worked.next()
     await service.stop()
     await service.stop()  # again is harmless
+
+
+class Recurring(Service):
+    """Wakes up by news alone."""
+
+    wakes_on: ClassVar[Mapping[News, float]] = {News.STORE_CHANGED: 0.0, News.RUN_DUE: 0.05}
+
+    async def work(self) -> float:
+        return 3600.0
+
+
+async def test_worker_starts_wakes_and_stops_any_service_it_is_given(app: Windlass) -> None:
+    app.job(handler)
+    environment = Environment(app.store, app.sources, WorkerOptions(poll=3600.0))
+    service = Recurring(environment)
+    worker = Worker(environment, app.jobs.specs(), services=[service])
+    with service.worked.heard() as worked:
+        running = asyncio.create_task(worker.run())
+        await worked.next()
+        assert service.host is not None
+        await within(worker.started)
+        await app.store.anotify()
+        await worked.next()
+    await stopped(worker, running)
+    assert "windlass-recurring" not in {task.get_name() for task in asyncio.all_tasks()}
+
+
+async def test_news_wake_those_that_want_them_and_not_too_often(app: Windlass) -> None:
+    service = Recurring(Environment(app.store, app.sources))
+    services = Services([service])
+    loop = asyncio.get_running_loop()
+    with service.worked.heard() as worked:
+        service.start()
+        await worked.next()
+        began = loop.time()
+        services.spread(News.RUN_DUE)
+        await worked.next()
+        services.spread(News.JOBS_STORED)  # for others
+        for _ in range(5):
+            services.spread(News.RUN_DUE)  # one wake-up, when the pause is over
+        await worked.next()
+        assert loop.time() - began >= 0.05
+        services.spread(News.STORE_CHANGED)
+        await worked.next()
+    await service.stop()
+    assert len(worked.all) == 4
 
 
 # -- heartbeat and sweeper, on a clock of the test's own ------------------------------------------
@@ -219,53 +265,70 @@ async def dead_worker(app: Windlass) -> None:
     assert len(reply.claimed) == 1
 
 
-def make_sweeper(app: Windlass, sources: ManualSources, seen: list[Any]) -> Sweeper:
-    return Sweeper(
-        app.store, sources, StoreTransport(), sweep=STEP, poll=STEP, max_crashes=3,
-        moved=seen.append,
-    )  # fmt: skip
+class Claimer:
+    """A host that counts how often there may be something to claim."""
+
+    def __init__(self) -> None:
+        self.called = 0
+
+    def runs_ready(self) -> None:
+        self.called += 1
+
+    def task_ended(self, task: asyncio.Task[None]) -> None:
+        raise AssertionError("no task was started")
+
+
+def make_sweeper(app: Windlass, sources: ManualSources, host: Claimer) -> Sweeper:
+    options = WorkerOptions(sweep=STEP, poll=STEP, max_crashes=3)
+    sweeper = Sweeper(Environment(app.store, sources, options))
+    sweeper.host = host
+    return sweeper
 
 
 async def test_sweeper_reaps_when_the_lease_has_run_out(
     later: Windlass, sources: ManualSources
 ) -> None:
-    seen: list[Any] = []
+    host = Claimer()
     await dead_worker(later)
-    sweeper = make_sweeper(later, sources, seen)
-    for _ in range(6):
+    sweeper = make_sweeper(later, sources, host)
+    with sweeper.swept.heard() as swept:
+        for _ in range(6):
+            await sweeper.work()
+            sources.clock.advance(STEP)
+        assert host.called == 0
+        sources.clock.advance(0.01)
         await sweeper.work()
-        sources.clock.advance(STEP)
-    assert seen == []
-    sources.clock.advance(0.01)
-    await sweeper.work()
-    assert [reply.reaped for reply in seen] == [1]
+    assert [reply.reaped for reply in swept.all] == [0] * 6 + [1]
+    assert host.called == 1
 
 
 async def test_sweeper_reaps_nothing_right_after_an_outage(
     later: Windlass, sources: ManualSources
 ) -> None:
     """A machine that slept, or had no way to the store, must first let the others renew."""
-    seen: list[Any] = []
+    host = Claimer()
     await dead_worker(later)
-    sweeper = make_sweeper(later, sources, seen)
-    for _ in range(6):
+    sweeper = make_sweeper(later, sources, host)
+    with sweeper.swept.heard() as swept:
+        for _ in range(6):
+            await sweeper.work()
+            sources.clock.advance(STEP)
+        sources.clock.advance(LEASE)
+        for _ in range(4):
+            await sweeper.work()
+            assert host.called == 0
+            sources.clock.advance(STEP)
+        sources.clock.advance(0.01)
         await sweeper.work()
-        sources.clock.advance(STEP)
-    sources.clock.advance(LEASE)
-    for _ in range(4):
-        await sweeper.work()
-        assert seen == []
-        sources.clock.advance(STEP)
-    sources.clock.advance(0.01)
-    await sweeper.work()
-    assert [reply.reaped for reply in seen] == [1]
+    assert [reply.reaped for reply in swept.all] == [0] * 10 + [1]
+    assert host.called == 1
 
 
 async def test_sweeper_sleeps_until_the_next_run_is_due(
     later: Windlass, sources: ManualSources
 ) -> None:
     job = later.job(handler)
-    sweeper = make_sweeper(later, sources, [])
+    sweeper = make_sweeper(later, sources, Claimer())
     assert await sweeper.work() == STEP  # nothing is due: as often as it polls
     await job.using(delay="40ms").aenqueue()
     assert await sweeper.work() == pytest.approx(0.04)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, opened, within, working
+from tests.fixtures.apps import PATIENCE, opened, service_of, within, working
 from tests.fixtures.planning import START, Planner, planner, scheduler_of
 from windlass import Context, SyncContext, Windlass
 from windlass.engine import scheduler
@@ -16,12 +16,6 @@ from windlass.sources import Sources
 from windlass.transport.memory import MemoryTransport
 
 __all__ = ["planner"]
-
-
-async def looked(scheduler: Scheduler, times: int) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while scheduler.looks < times:  # noqa: ASYNC110 - it says so to nobody
-            await asyncio.sleep(0.005)
 
 
 async def test_declared_schedule_runs_and_the_handler_sees_its_slot(app: Windlass) -> None:
@@ -64,11 +58,11 @@ async def test_put_in_another_process_wakes_it(
     async def beat() -> None: ...
 
     async with working(app, poll="1h") as worker, opened(url) as other:
-        await within(worker.started)
-        await looked(worker._scheduler, 1)
-        before = worker._scheduler.looks
-        await other.schedules.aput("beat", key="k", interval="1h")
-        await looked(worker._scheduler, before + 1)
+        with service_of(worker, Scheduler).worked.heard() as worked:
+            await within(worker.started)
+            assert await worked.next() > 600  # seconds until it looks again
+            await other.schedules.aput("beat", key="k", interval="10m")
+            await worked.until(lambda pause: pause <= 600)
 
 
 async def test_it_sleeps_until_the_next_slot(planner: Planner) -> None:
@@ -148,4 +142,4 @@ async def test_worker_without_services_fires_nothing(app: Windlass) -> None:
         async with asyncio.timeout(PATIENCE):
             await worker.started.wait()
         assert (await app.schedules.aget("beat")).fired == 0
-    assert worker._scheduler.looks == 0
+    assert worker.services == ()

@@ -28,6 +28,7 @@ from windlass import (
     WorkerOptions,
 )
 from windlass.domain.run import RenewReply
+from windlass.engine.environment import Environment
 from windlass.engine.sweeper import Sweeper
 from windlass.store.interface import Call
 from windlass.transport.store import StoreTransport
@@ -317,7 +318,7 @@ class Told(StoreTransport):
 def worker_with(app: Windlass, transport: StoreTransport, drain: float) -> Worker:
     specs = [job.spec for job in app.jobs.values()]
     options = WorkerOptions(drain=drain, poll=0.1)
-    return Worker(app.store, specs, options, sources=app.sources, transport=transport)
+    return Worker(Environment(app.store, app.sources, options, transport), specs)
 
 
 async def test_canceled_again_it_waits_no_longer_and_still_ends_in_order(app: Windlass) -> None:

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from tests.fixtures.apps import opened
-from windlass import Status, Windlass
+from windlass import Status, Windlass, WorkerOptions
 from windlass.domain.run import Want, WorkerInfo
+from windlass.engine.environment import Environment
 from windlass.engine.sweeper import Sweeper
 from windlass.sources import ManualSources, Sources
-from windlass.transport.store import StoreTransport
 
 LEASE = 30.0
 
@@ -22,7 +22,8 @@ def sources() -> ManualSources:
 
 
 def make_sweeper(app: Windlass, sources: ManualSources) -> Sweeper:
-    return Sweeper(app.store, sources, StoreTransport(), sweep=5.0, poll=1.0, max_crashes=3)
+    options = WorkerOptions(sweep=5.0, poll=1.0, max_crashes=3)
+    return Sweeper(Environment(app.store, sources, options))
 
 
 @pytest.mark.parametrize("swept", [True, False])

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.fixtures.apps import opened
-from windlass import Windlass
+from windlass import Windlass, WorkerOptions
 from windlass.domain.run import SweepReply, Want, WorkerInfo
 from windlass.engine import sweeper
+from windlass.engine.environment import Environment
 from windlass.engine.sweeper import Sweeper
 from windlass.sources import ManualSources, Sources
 from windlass.store.interface import Call
-from windlass.transport.store import StoreTransport
 
 SECOND = 1.0
 SWEEP = 5 * SECOND
@@ -40,7 +40,8 @@ async def app(url: str, sources: ManualSources) -> AsyncIterator[Windlass]:
 
 
 def make_sweeper(app: Windlass, sources: ManualSources) -> Sweeper:
-    return Sweeper(app.store, sources, StoreTransport(), sweep=SWEEP, poll=SECOND, max_crashes=3)
+    options = WorkerOptions(sweep=SWEEP, poll=SECOND, max_crashes=3)
+    return Sweeper(Environment(app.store, sources, options))
 
 
 async def statuses(app: Windlass) -> Counter[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ import pytest
 from tests.conformance.places import SqlitePlace
 from tests.faults.harness import Fleet, Stage, eventually, rest, through
 from tests.faults.proxy import Fault, Proxy
-from tests.fixtures.apps import PATIENCE, within
+from tests.fixtures.apps import at_rest, within
 from windlass import Status, Windlass
 from windlass.store.interface import Call
 from windlass.store.sqlite.store import SqliteStore
@@ -69,12 +70,13 @@ async def test_an_idle_worker_makes_two_calls_a_second_at_most_on_sqlite(tmp_pat
     app.job(nothing)
     app.job(nothing_async)
     worker = app.worker()
-    running = asyncio.create_task(worker.run())
-    await within(worker.started)
-    async with asyncio.timeout(PATIENCE):
-        # What it does once, when it starts, is over.
-        while not (worker._sweeper.sweeps and worker._scheduler.looks and worker._pump.idle):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    with ExitStack() as stack:
+        worked = [stack.enter_context(each.worked.heard()) for each in worker.services]
+        running = asyncio.create_task(worker.run())
+        await within(worker.started)
+        for each in worked:  # what it does once, when it starts, is over
+            await each.next()
+        await at_rest(worker)
     before, began = store.calls, time.monotonic()
     await asyncio.sleep(WINDOW)
     made, allowed = store.calls - before, most(began)

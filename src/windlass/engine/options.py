@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from windlass.domain.run import DEFAULT_TENANT
-from windlass.engine.sweeper import RESEND_AFTER
+
+RESEND_AFTER = 10.0
+"""Seconds after which a run that a transport did not deliver is sent again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,5 @@ class WorkerOptions:
     recycle_memory: int | None = None  # megabytes
     queues: tuple[str, ...] | None = None
     result_limit: int = 1024 * 1024
-    services: bool = True
     resend_after: float = RESEND_AFTER
     tenant: str = DEFAULT_TENANT  # whose job definitions these are; runs of all are claimed

@@ -29,8 +29,9 @@ hold, is reported once and left as it is, and the others go on: it is due until 
 or a worker with other zone data fires it. Now and then it is tried again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from windlass.domain.firing import decide, realign
 from windlass.domain.run import JobRow, RunRef
@@ -43,7 +44,9 @@ from windlass.domain.timetable import (
     ScheduleRef,
     ScheduleRow,
 )
-from windlass.engine.service import Service
+from windlass.engine.environment import Environment
+from windlass.engine.service import News, Service
+from windlass.engine.signals import Signal
 from windlass.errors import (
     BadOption,
     SchemaMismatch,
@@ -53,9 +56,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.logs import steady_log
-from windlass.sources import Sources
-from windlass.store.interface import Store
-from windlass.transport.interface import Transport, encode_message
+from windlass.transport.interface import encode_message
 
 log = steady_log(__name__)
 
@@ -77,20 +78,12 @@ _EARLY = timedelta(milliseconds=1)  # a timer may end a little before its time
 class Scheduler(Service):
     """Makes runs of slots."""
 
-    def __init__(
-        self,
-        store: Store,
-        sources: Sources,
-        transport: Transport,
-        *,
-        poll: float,
-        fired: Callable[[], None] | None = None,
-    ) -> None:
-        super().__init__(sources)
-        self._store = store
-        self._transport = transport
-        self._poll = poll
-        self._fired = fired
+    # Somebody made or changed a schedule.
+    wakes_on: ClassVar[Mapping[News, float]] = {News.STORE_CHANGED: 1.0, News.JOBS_STORED: 0.0}
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self._poll = environment.options.poll
         self._unfit: dict[Name, int] = {}  # schedules that cannot be fired, and their versions
         self._told: dict[Name, int] = {}  # those that were reported
         self._try_again = 0.0
@@ -101,14 +94,13 @@ class Scheduler(Service):
         self._begun = False
         self._next_release = 0.0
         self._next_forget: float | None = 0.0  # None: nothing is left of what others deleted
-        self.looks = 0
+        self.fired: Signal[Sequence[FiredRun]] = Signal()
 
     async def work(self) -> float:
         """Fire what is due; sleep until the next slot."""
         if not self._begun:
             await self._align()
             self._begun = True
-        self.looks += 1
         passed = len(self._unfit) + len(self._held)
         reply = await self._store.arun(self._store.operations.due_schedules(LIMIT + passed))
         decisions = await self._decisions(reply)
@@ -250,9 +242,9 @@ class Scheduler(Service):
         if not self._transport.pulls:
             queued = [run for run in fired if run.status is Status.QUEUED]
             self._transport.publish([encode_message(RunRef(run.tenant, run.run)) for run in queued])
-        if self._fired is not None:
-            self._fired()
+        self.runs_ready()
         await self._store.anotify()
+        self.fired.emit(fired)
 
     async def _jobs_of(self, rows: Sequence[ScheduleRow]) -> dict[tuple[str, str], JobRow | None]:
         """The definitions that the runs are made by: as stored, whoever has the code."""

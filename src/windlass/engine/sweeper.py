@@ -15,52 +15,42 @@ is over, and runs that have expired, for two thirds of a lease. So a sweeper tha
 knows as much as any other.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import ClassVar
 
 from windlass.domain.run import SweepReply
-from windlass.engine.service import Service
+from windlass.engine.environment import Environment
+from windlass.engine.service import News, Service
+from windlass.engine.signals import Signal
 from windlass.logs import steady_log
-from windlass.sources import Sources
-from windlass.store.interface import Store
-from windlass.transport.interface import Transport, encode_message
+from windlass.transport.interface import encode_message
 
 log = steady_log(__name__)
 
 LIMIT = 500
-RESEND_AFTER = 10.0
 
 
 class Sweeper(Service):
     """Moves what time moves."""
 
+    # Somebody enqueued a run for later, but soon; or one of ours is to be tried again.
+    wakes_on: ClassVar[Mapping[News, float]] = {News.STORE_CHANGED: 0.25, News.RUN_DUE: 0.0}
+
     def __init__(
-        self,
-        store: Store,
-        sources: Sources,
-        transport: Transport,
-        *,
-        sweep: float,
-        poll: float,
-        max_crashes: int,
-        dispatch: bool = True,
-        reap: bool = True,
-        resend_after: float = RESEND_AFTER,
-        moved: Callable[[SweepReply], None] | None = None,
+        self, environment: Environment, *, dispatch: bool = True, reap: bool = True
     ) -> None:
-        super().__init__(sources)
-        self._store = store
-        self._transport = transport
-        self._sweep = sweep
-        self._poll = min(poll, sweep)
-        self._max_crashes = max_crashes
+        super().__init__(environment)
+        options = environment.options
+        self._sweep = options.sweep
+        self._poll = min(options.poll, options.sweep)
+        self._max_crashes = options.max_crashes
+        self._resend_after = options.resend_after
         self._dispatch = dispatch
         self._reap = reap
-        self._resend_after = resend_after
-        self._moved = moved
         self._next_reap = 0.0
         self._spared = 0
         self._next_resend = 0.0
-        self.sweeps = 0
+        self.swept: Signal[SweepReply] = Signal()
 
     async def work(self) -> float:
         """Sweep once; sleep until the next timer is due."""
@@ -81,8 +71,8 @@ class Sweeper(Service):
             pause = 0 if reply.more and cleaned else self._sweep
             self._next_reap = self._sources.clock.monotonic() + pause
             self._log_spared(reply.spared)
-        self.sweeps += 1
         await self._announce(reply)
+        self.swept.emit(reply)
         return self._pause(reply)
 
     def _log_spared(self, workers: int) -> None:
@@ -106,8 +96,8 @@ class Sweeper(Service):
             self._transport.publish([encode_message(run) for run in reply.dispatched])
         if reply.dispatched or reply.reaped:
             await self._store.anotify()
-        if self._moved is not None and (reply.dispatched or reply.reaped or reply.crashed):
-            self._moved(reply)
+        if reply.dispatched or reply.reaped or reply.crashed:
+            self.runs_ready()
         if not self._transport.pulls and self._dispatch:
             await self._send_again()
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 
 class Throttle:
-    """Calls `action` at most once every so many seconds; calls in between become one later call."""
+    """Calls `action` at most once every so many seconds; calls in between become one later call.
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, every: float, action: Callable[[], None]
-    ) -> None:
-        self._loop = loop
+    Lives on the event loop on which it is called.
+    """
+
+    def __init__(self, every: float, action: Callable[[], None]) -> None:
         self._every = every
         self._action = action
         self._next = 0.0
@@ -19,9 +19,9 @@ class Throttle:
     def __call__(self) -> None:
         """Call the action now, or as soon as its pause is over."""
         if self._timer is None:
-            self._timer = self._loop.call_at(self._next, self._act)
+            self._timer = asyncio.get_running_loop().call_at(self._next, self._act)
 
     def _act(self) -> None:
         self._timer = None
-        self._next = self._loop.time() + self._every
+        self._next = asyncio.get_running_loop().time() + self._every
         self._action()

@@ -30,12 +30,14 @@ back, and ends by that error; what it could not give back, a reaper takes.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from windlass.domain.job import JobSpec
 from windlass.domain.run import Claimed, Finish, Held, RenewReply, RunRef
 from windlass.engine.attempt import Runner
 from windlass.engine.children import Children, Isolation
 from windlass.engine.ending import Ending
+from windlass.engine.environment import Environment
 from windlass.engine.farewell import last_words
 from windlass.engine.heart import Heart
 from windlass.engine.holdings import Holdings
@@ -46,23 +48,18 @@ from windlass.engine.options import WorkerOptions
 from windlass.engine.pump import Pump
 from windlass.engine.registration import introduce
 from windlass.engine.roster import Roster
-from windlass.engine.scheduler import Scheduler
 from windlass.engine.seats import Seats
-from windlass.engine.sweeper import Sweeper
+from windlass.engine.service import News, Service
+from windlass.engine.services import Services, make_services
 from windlass.engine.threads import Threads
 from windlass.engine.throttle import Throttle
 from windlass.errors import SchemaMismatch, UsageError, WorkerDisrupted
 from windlass.logs import steady_log
 from windlass.resources import OpenResources, belong, close_all
-from windlass.sources import Sources
-from windlass.store.interface import Store
-from windlass.transport.interface import Transport, encode_message
-from windlass.transport.store import StoreTransport
+from windlass.transport.interface import encode_message
 
 log = steady_log(__name__)
 
-_SWEEP_AGAIN = 0.25
-_PLAN_AGAIN = 1.0
 _LAST_WORDS = 4.0  # after a grace of 25 s there is not much left of the 30 s that most give
 _RENEW_AGAIN = 0.5
 
@@ -72,23 +69,23 @@ class Worker:
 
     def __init__(
         self,
-        store: Store,
+        environment: Environment,
         jobs: Sequence[JobSpec],
-        options: WorkerOptions,
         *,
-        sources: Sources,
-        transport: Transport | None = None,
+        services: Sequence[Service] | None = None,
         expecting: bool = False,
         resources: OpenResources | None = None,
         announce: Callable[[], Awaitable[None]] | None = None,
         isolation: Isolation | None = None,
     ) -> None:
-        """`announce` tells the store what belongs to the jobs, such as their schedules; it is
-        called whenever the store has heard of them. `isolation` is for child processes."""
+        """`services` run beside it; by default, all that there are. `announce` stores what belongs
+        to the jobs, such as their schedules; it is called whenever they have been stored.
+        `isolation` is for child processes."""
         if not jobs and not expecting:
             raise UsageError("A worker needs at least one job: none is registered.")
+        store, sources, options = environment.store, environment.sources, environment.options
         self._store, self._options, self._sources = store, options, sources
-        self._transport = transport or StoreTransport()
+        self._transport = environment.transport
         self._holdings = Holdings()
         self._roster = Roster(jobs, options)
         self._lanes = self._roster.lanes
@@ -104,23 +101,12 @@ class Worker:
             refused=self._overdue,
             requeued=self._requeued,
             may_claim=self._may_claim,
-            ended=self._ended,
+            ended=self.task_ended,
         )
-        self._sweeper = Sweeper(
-            store,
-            sources,
-            self._transport,
-            sweep=options.sweep,
-            poll=options.poll,
-            max_crashes=options.max_crashes,
-            resend_after=options.resend_after,
-            moved=lambda _: self._hunger(),
-        )
-        poll = options.poll
-        self._scheduler = Scheduler(store, sources, self._transport, poll=poll, fired=self._hunger)
+        self._services = Services(make_services(environment) if services is None else services)
         self.heart = self._make_heart()
         self._announce_jobs, self._isolation = announce, isolation
-        self._intake = Intake(self._ended)
+        self._intake = Intake(self.task_ended)
         self.started = asyncio.Event()  # it is registered and its jobs are known to the store
         self._stopping, self._changed = asyncio.Event(), asyncio.Event()
         self._rebirth: asyncio.Task[None] | None = None
@@ -144,6 +130,16 @@ class Worker:
     def id(self) -> str:
         """The name of this incarnation."""
         return self._runner.worker
+
+    @property
+    def options(self) -> WorkerOptions:
+        """How it works."""
+        return self._options
+
+    @property
+    def services(self) -> Sequence[Service]:
+        """What runs beside it."""
+        return self._services.all
 
     @property
     def busy(self) -> int:
@@ -244,19 +240,19 @@ class Worker:
         )
         self._runner.worker = self._pump.worker = info.id
         self.heart.beat(info.id, sent)
-        self._hunger()
+        self.runs_ready()
 
     async def _serve(self) -> None:
         """Take part, until told to stop."""
         wakeups = await self._intake.listen(self._store)
-        self._intake.start("watch", watch(wakeups, self._looks(), self._poll_every, self._hunger))
+        self._intake.start(
+            "watch", watch(wakeups, self._looks(), self._poll_every, self.runs_ready)
+        )
         if not self._transport.pulls:
             self._intake.start("receive", self._receive())
         telling = self._roster.keep_stored(self._store, lambda: self.id, self._jobs_told)
         self._intake.start("roster", telling)
-        if self._options.services:
-            self._sweeper.start(self._ended)
-            self._scheduler.start(self._ended)
+        self._services.start(self)
         self._announce()
         self.started.set()
         await self._stopping.wait()
@@ -264,7 +260,7 @@ class Worker:
     async def _jobs_told(self) -> None:
         if self._announce_jobs is not None:
             await self._announce_jobs()
-            self._scheduler.wake()
+            self._services.spread(News.JOBS_STORED)
 
     def _announce(self) -> None:
         known = {"worker": self.id, "store": self._store.place}
@@ -277,8 +273,8 @@ class Worker:
         log.info("worker stopping", extra={"worker": self.id, "running": self.busy})
         ending = Ending(self._fail)
         await ending.step(self._intake.stop(self._rebirth))
-        await ending.step(self._sweeper.stop())
-        await ending.step(self._scheduler.stop())
+        for service in self.services:
+            await ending.step(service.stop())
         await ending.step(self._transport.close())
         await ending.step(self._drain())
         deadline = self._loop.time() + _LAST_WORDS
@@ -306,7 +302,7 @@ class Worker:
     def _adopt(self, jobs: Sequence[JobSpec]) -> None:
         self._roster.replace(jobs)
         self._seats.reseat()
-        self._hunger()
+        self.runs_ready()
 
     # -- traffic --------------------------------------------------------------------------
 
@@ -328,7 +324,7 @@ class Worker:
     def _concluded(self, finish: Finish) -> None:
         if finish.delay is not None and finish.delay < self._options.poll:
             # Our own dispatcher may be asleep until later than that.
-            self._loop.call_later(finish.delay, self._sweeper.wake)
+            self._services.spread_in(finish.delay, News.RUN_DUE)
         self._pump.end(finish)
 
     def _freed(self) -> None:
@@ -383,11 +379,11 @@ class Worker:
 
     def _born(self, task: asyncio.Task[None]) -> None:
         self._rebirth = None
-        self._ended(task)
+        self.task_ended(task)
         self._roster.store_soon()  # what changed meanwhile was told under the old name
-        self._hunger()
+        self.runs_ready()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def task_ended(self, task: asyncio.Task[None]) -> None:
         """One of our own tasks is over; if by an error, so are we: it cannot be done without."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
@@ -403,18 +399,17 @@ class Worker:
                 self._holdings.drop(holding.held)
             self._changed.set()
 
-    def _hunger(self) -> None:
+    def runs_ready(self) -> None:
+        """There may be something to claim."""
         if self._transport.pulls:
             self._pump.hunger()
 
     def _looks(self) -> Sequence[Callable[[], None]]:
         """What a wake-up may mean, and how often each is worth a look."""
-        loop = self._loop
         return (
-            self._hunger,
-            Throttle(loop, _SWEEP_AGAIN, self._sweeper.wake),  # a run for later, but soon
-            Throttle(loop, _PLAN_AGAIN, self._scheduler.wake),  # a schedule was made or changed
-            Throttle(loop, _RENEW_AGAIN, self._ask_for_orders),  # one of our runs was canceled
+            self.runs_ready,
+            partial(self._services.spread, News.STORE_CHANGED),
+            Throttle(_RENEW_AGAIN, self._ask_for_orders),  # one of our runs was canceled
         )
 
     def _ask_for_orders(self) -> None:

@@ -24,6 +24,7 @@ from windlass.domain.run import (
 )
 from windlass.duration import MAX_SECONDS
 from windlass.engine.attempt import Runner, lateness, timeout_of
+from windlass.engine.environment import environment_of
 from windlass.engine.holdings import Holding, Stop
 from windlass.engine.scheduler import Scheduler
 from windlass.errors import RunNotFound
@@ -108,15 +109,17 @@ class LoneWorker:
         """Let the scheduler fire what is due; returns whether it made a run."""
         self._fired = False
         if self._scheduler is None:
-            self._scheduler = Scheduler(
-                self._store,
-                self._app.sources,
-                self._app.transport,
-                poll=self._app.settings.poll,
-                fired=self._has_fired,
-            )
+            self._scheduler = Scheduler(environment_of(self._app.ground, self._app.settings))
+            self._scheduler.host = self
         yield Work(coroutine=self._scheduler.work)
         return self._fired
+
+    def runs_ready(self) -> None:
+        """The scheduler made a run."""
+        self._fired = True
+
+    def task_ended(self, task: "asyncio.Task[None]") -> None:
+        """The scheduler has no task here: it works when told to."""
 
     # -- attempts -----------------------------------------------------------------------------
 
@@ -204,9 +207,6 @@ class LoneWorker:
     async def _open(self) -> None:
         belong(self._resources, asyncio.get_running_loop())
         await open_all(self._resources)
-
-    def _has_fired(self) -> None:
-        self._fired = True
 
 
 def _limit_of(holding: Holding) -> tuple[float | None, Stop]:

@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from tests.faults.programs.jobs import Witness
-from windlass import Windlass
+from windlass import Windlass, WorkerOptions
 from windlass.domain.timetable import Decision
+from windlass.engine.environment import Environment
 from windlass.engine.scheduler import Scheduler
 from windlass.sources import Ids, Sources, SystemClock
-from windlass.transport.store import StoreTransport
 
 
 class Config(msgspec.Struct, kw_only=True):
@@ -56,7 +56,8 @@ def linger(seconds: float) -> None:
 
 async def schedule(app: Windlass, witness: Witness) -> None:
     """Fire what is due until SIGTERM."""
-    scheduler = Scheduler(app.store, app.sources, StoreTransport(), poll=app.settings.poll)
+    options = WorkerOptions(poll=app.settings.poll)
+    scheduler = Scheduler(Environment(app.store, app.sources, options))
     over = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
     scheduler.start()
