@@ -14,7 +14,8 @@ import pytest
 
 from windlass.domain.job import Executor
 from windlass.domain.run import CycleReply
-from windlass.engine.lanes import Lane, Reach
+from windlass.engine.lanes import Lane
+from windlass.engine.search import Reach
 from windlass.store.operations import Operations
 from windlass.store.postgres.operations import bind
 

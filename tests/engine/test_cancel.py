@@ -20,6 +20,7 @@ from windlass import (
     SyncContext,
     Windlass,
 )
+from windlass.domain.run import RenewReply
 
 # Nothing that a worker does by itself comes within the patience of a test.
 QUIET: dict[str, Any] = {"lease": "10m", "renew": "3m", "poll": "3m", "drain": 0}
@@ -90,18 +91,14 @@ async def test_cancel_whose_hint_was_left_out_need_not_wait_either(
     run = await long.aenqueue()
     async with working(app, **QUIET) as worker:
         await within(started)
-        renewal: Any = worker.heart.renewal
-        answered = renewal._answered
 
-        def cancel(reply: Any) -> None:
+        def cancel(_: RenewReply) -> None:
             # Once the answer is there: too late for this look, in time for the next.
-            renewal._answered = answered
             app.store.run(app.store.operations.cancel(run.ref, None))
-            answered(reply)
 
-        renewal._answered = cancel
-        bell.ring()
-        await run.await_end(timeout=PATIENCE)
+        with worker.signals.renewed.calling(cancel):
+            bell.ring()
+            await run.await_end(timeout=PATIENCE)
     assert run.status == "canceled"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, holds, opened, reached, working
+from tests.fixtures.apps import PATIENCE, holds, opened, reached, seats_taken, working
 from windlass import (
     Cancel,
     Context,
@@ -25,7 +25,6 @@ from windlass import (
     Status,
     SyncContext,
     Windlass,
-    Worker,
 )
 from windlass.sources import Sources
 
@@ -194,11 +193,6 @@ class OddReason(Cancel):
         object.__setattr__(self, "reason", Undecided())
 
 
-def running(worker: Worker) -> int:
-    """How many seats are taken."""
-    return sum(lane.running for lane in worker._lanes.values())
-
-
 NONSENSE = (math.inf, math.nan, -1, 1e15, 10**400, None, "soon", timedelta.max)
 IN_VAIN: dict[str, tuple[Callable[[], Any], str]] = {
     "no delay": (raising(NoDelay()), f"{__name__}.NoDelay"),
@@ -227,7 +221,7 @@ async def test_what_asks_for_no_possible_delay_is_tried_as_other_failures_are(
                     assert run.error.type == kind
         assert await app.aresult((await tame.aenqueue()).id, timeout=10) == "fine"
         await holds(worker, 0)
-        assert running(worker) == 0
+        assert seats_taken(worker) == 0
 
 
 async def test_delay_given_as_text_is_understood(app: Windlass) -> None:
@@ -261,7 +255,7 @@ async def test_error_that_no_policy_can_judge_fails_the_run_for_good(
         assert await app.aresult((await tame.aenqueue()).id, timeout=10) == "fine"
         assert await app.aresult((await tame.aenqueue()).id, timeout=10) == "fine"
         await holds(worker, 0)
-        assert running(worker) == 0
+        assert seats_taken(worker) == 0
 
 
 class Unfit:

@@ -13,7 +13,8 @@ from windlass.domain.job import Executor, define_job
 from windlass.domain.run import Claimed, CycleReply, Mark
 from windlass.engine import lanes
 from windlass.engine.holdings import Holding
-from windlass.engine.lanes import Lane, Look, Reach, Tempo
+from windlass.engine.lanes import Lane, Tempo
+from windlass.engine.search import Look, Reach
 
 
 async def handler() -> None: ...
@@ -32,7 +33,7 @@ def mark(place: int) -> Mark:
 
 def make_lane(seats: int = 10, queues: tuple[str, ...] | None = None) -> Lane:
     lane = Lane(Executor.ASYNC, seats, ("handler",), queues)
-    lane.hungry = True
+    lane.search.hungry = True
     return lane
 
 
@@ -168,7 +169,7 @@ def test_short_deep_claim_is_not_believed() -> None:
     store = Store(lane)
     store.claim(5)
     assert store.claim(2) is Reach.DEEP
-    assert lane.hungry
+    assert lane.search.hungry
     assert store.claim(0) is Reach.HEAD
     assert not lane.asks(store.now)  # the head was looked at
 
@@ -190,20 +191,20 @@ def test_work_told_of_while_a_claim_was_on_its_way_is_looked_for_again() -> None
     look = store.send(5)
     lane.hear()
     store.answer(look, 1)
-    assert lane.hungry
+    assert lane.search.hungry
     assert store.claim(0) is Reach.DEEP
     assert store.claim(0) is Reach.HEAD
-    assert not lane.hungry
+    assert not lane.search.hungry
 
 
 def test_a_full_head_claim_leaves_a_lane_hungry() -> None:
     lane = make_lane()
     store = Store(lane)
     store.claim(0, stops={"default": mark(1)})
-    assert not lane.hungry
+    assert not lane.search.hungry
     store.now += 1
     assert store.claim(5) is Reach.HEAD  # it walks, so it looks at the heads too
-    assert lane.hungry
+    assert lane.search.hungry
 
 
 # -- turns ----------------------------------------------------------------------------------------
@@ -340,7 +341,7 @@ def test_a_walk_goes_on_from_stop_to_stop_and_ends_with_the_queue() -> None:
 def test_the_next_head_claim_begins_another_walk() -> None:
     store = walled()
     store.claim(0)  # to the end of the queue
-    store.lane.hungry = True
+    store.lane.search.hungry = True
     store.now += 1
     assert store.claim(0, stops={"default": mark(1005)}) is Reach.HEAD
     assert store.claim(0) is Reach.TAIL
@@ -353,7 +354,7 @@ def test_the_next_head_claim_begins_another_walk() -> None:
 def test_a_head_claim_does_not_move_a_walk_that_is_under_way() -> None:
     store = walled()
     store.claim(0, stops={"default": mark(11_000)})
-    store.lane.hungry = True
+    store.lane.search.hungry = True
     store.claim(0, stops={"default": mark(1000)})
     store.rest()
     store.claim(0)
@@ -370,7 +371,7 @@ def walked(queues: tuple[str, ...] = ("default",)) -> Store:
     for _ in queues:
         assert store.claim(0) is Reach.WALK
         store.now += 0.02
-    store.lane.hungry = True
+    store.lane.search.hungry = True
     store.now += 1
     assert store.claim(0, stops={queue: mark(1000) for queue in queues}) is Reach.HEAD
     store.looks.clear()
@@ -426,7 +427,7 @@ def test_tails_have_their_turns_with_other_queues() -> None:
 
 def test_a_wall_that_is_gone_is_forgotten() -> None:
     store = walked(("a", "b"))
-    store.lane.hungry = True
+    store.lane.search.hungry = True
     store.now += 0.3
     store.claim(0, stops={"b": mark(1000)})
     for _ in range(2):
@@ -439,7 +440,7 @@ def test_a_wall_that_is_gone_is_forgotten() -> None:
 def test_a_full_head_claim_says_nothing_of_queues_that_it_did_not_reach() -> None:
     store = walked(("a", "b"))
     store.now += 0.3
-    store.lane.hungry = True
+    store.lane.search.hungry = True
     store.claim(5, stops={"a": mark(1000)})
     queues = set()
     for _ in range(2):
@@ -496,7 +497,7 @@ def test_a_walk_that_filled_all_seats_goes_on_at_once_behind_what_it_took() -> N
 
 def test_a_walk_that_filled_all_seats_rests_where_the_heads_have_something_too() -> None:
     store = walled()
-    store.lane.hungry = True
+    store.lane.search.hungry = True
     store.claim(5, took=0.01, marks={"default": mark(1400)})
     assert store.claim(5, took=0.01) is Reach.HEAD
     assert store.claim(5, took=0.01) is Reach.DEEP
@@ -517,7 +518,7 @@ def test_the_heads_are_looked_at_while_a_lane_walks() -> None:
     for _ in range(100):  # a dense stretch behind the wall: walks are full, and do not rest
         if store.claim(5, took=0.01, stops={"default": mark(1)}) is Reach.HEAD:
             since = store.now
-            store.lane.hungry = False
+            store.lane.search.hungry = False
         assert store.now - since <= 0.3
 
 
@@ -541,7 +542,7 @@ def test_one_walk_of_a_lane_is_on_its_way_at_a_time() -> None:
     assert walk.reach is Reach.WALK
     assert not store.lane.asks(store.now)
     assert store.lane.asks_again(store.now) is None
-    store.lane.hungry = True  # woken
+    store.lane.search.hungry = True  # woken
     head = store.send()
     assert head.reach is Reach.HEAD
     store.answer(head, 0, stops={"default": mark(1000)})
@@ -575,6 +576,6 @@ def test_other_jobs_start_the_walk_over() -> None:
     store.lane.serve(("handler", "another"), 10)
     store.answer(walk, 0, stops={"default": mark(11_000)})
     assert not store.lane.asks(store.now + 60)
-    store.lane.hungry = True
+    store.lane.search.hungry = True
     assert store.claim(0) is Reach.HEAD
     assert store.looks[-1].want.jobs == ("handler", "another")

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from tests.engine.test_leases import Moody, Serving
-from tests.fixtures.apps import PATIENCE, holds, opened, working
+from tests.fixtures.apps import PATIENCE, holds, hub_of, opened, working
 from windlass import Run, StoreUnavailable, UsageError, Windlass
 from windlass.domain.run import Finish, Want
 from windlass.engine.allowance import Allowance
@@ -136,10 +136,11 @@ async def test_runs_that_a_transport_brought_are_claimed_in_parts(url: str) -> N
         moody.fails = lambda _, want: LOST if want is not None and want.limit > 5 else None
         runs = await app.aenqueue_many(work.request(n) for n in range(20))
         async with working(app, concurrency=50, resend_after=0.1) as worker:
-            await succeeded(runs)
-            async with asyncio.timeout(PATIENCE):  # a message may have been sent again meanwhile
-                while worker._pump.brought:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+            pump = hub_of(worker).pump
+            with pump.rested.heard() as rested:
+                await succeeded(runs)
+                if pump.brought:  # a message may have been sent again meanwhile
+                    await rested.until(lambda _: not pump.brought)
 
 
 async def test_claims_that_take_long_shrink_although_they_arrive(
@@ -220,7 +221,7 @@ async def test_no_trip_meets_another_on_a_way_that_bears_one(app: Windlass, mood
     many = 700
     job = gathering(app, many, lambda n: n)
     serving = Serving(app, moody, concurrency=many)
-    moody.fails = lambda *_: LOST if len(serving.worker._pump._trips) > 1 else None
+    moody.fails = lambda *_: LOST if hub_of(serving.worker).pump.under_way > 1 else None
     runs = await app.aenqueue_many(job.request(n) for n in range(many))
     async with serving:
         await runs[-1].await_end(timeout=PATIENCE)
@@ -270,7 +271,7 @@ async def test_a_worker_that_was_cut_off_claims_as_much_as_ever_within_five_trip
     await app.aenqueue_many(work.request(n) for n in range(500))
     async with Serving(app, moody, concurrency=400, drain=0) as worker:
         await holds(worker, 400)
-        assert worker._pump._runs.now == BATCH
+        assert hub_of(worker).pump.may_claim_at_once == BATCH
     limits = [want.limit for _, want in moody.cycles if want is not None]
     assert limits == [400, 100, 25, 6, 1, 4, 16, 64, 256, 59]
 

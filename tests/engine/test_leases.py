@@ -14,6 +14,7 @@ from tests.fixtures.apps import (
     Bell,
     at_rest,
     holds,
+    hub_of,
     opened,
     reached,
     reap,
@@ -165,11 +166,11 @@ async def test_refusal_of_a_worker_that_was_is_none_of_the_one_that_is(
         await within(worker.started)
         await at_rest(worker)
         hurried: list[str] = []
-        pump = worker._pump
-        monkeypatch.setattr(pump, "_refused", lambda: hurried.append("refused"))
+        hub = hub_of(worker)
+        monkeypatch.setattr(hub, "renew_soon", lambda: hurried.append("refused"))
         reply = CycleReply(now=app.sources.now(), refused=True)
         for name in ("somebody else", worker.id):
-            pump._read(Trip([], worker=name, want=Want(limit=1, jobs=("nothing",))), reply)
+            hub.pump._read(Trip([], worker=name, want=Want(limit=1, jobs=("nothing",))), reply)
         assert hurried == ["refused"]
 
 

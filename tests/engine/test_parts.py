@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import pytest
 
 from tests.fixtures.apps import PATIENCE, opened, stopped, within
+from tests.fixtures.hosts import HeartHost
 from windlass import StoreUnavailable, Windlass, Worker, WorkerOptions
 from windlass.domain.job import define_job
 from windlass.domain.run import Claimed, Held, Want, WorkerInfo
@@ -230,12 +231,10 @@ async def later(url: str, sources: ManualSources) -> AsyncIterator[Windlass]:
 async def test_lease_is_beyond_doubt_for_two_thirds_of_its_time(
     later: Windlass, sources: ManualSources
 ) -> None:
-    replies: list[Any] = []
-    renewal = Renewal(
-        later.store, sources, Holdings(), worker="w", lease=LEASE, every=3600.0,
-        since=sources.clock.monotonic(), max_crashes=3, blockage=lambda: None,
-        answered=replies.append, disowned=replies.append, failed=replies.append,
-    )  # fmt: skip
+    host = HeartHost()
+    environment = Environment(later.store, sources, WorkerOptions(lease=LEASE, renew=3600.0))
+    since = sources.clock.monotonic()
+    renewal = Renewal(environment, Holdings(), host, host, worker="w", since=since)
     info = WorkerInfo(id="w", host="h", pid=1, version="1", queues=None, jobs=("handler",), seats=1)
     await later.store.arun(later.store.operations.register(info, LEASE))
     safe = [renewal.safe]
@@ -244,12 +243,10 @@ async def test_lease_is_beyond_doubt_for_two_thirds_of_its_time(
     sources.clock.advance(0.02)
     safe.append(renewal.safe)
     assert safe == [True, True, False]
-    renewal.start()
-    renewal.hurry()
-    async with asyncio.timeout(PATIENCE):
-        while not replies:  # noqa: ASYNC110 - another thread has it written
-            await asyncio.sleep(0.005)
-    assert replies[0].alive
+    with host.answered.heard() as answered:
+        renewal.start()
+        renewal.hurry()
+        assert (await answered.next()).alive
     assert renewal.safe
     renewal.stop()
     assert await renewal.ended(PATIENCE)

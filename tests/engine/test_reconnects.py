@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 from tests.fixtures.apps import PATIENCE
+from tests.fixtures.hosts import HeartHost
+from windlass.engine.environment import Environment
 from windlass.engine.holdings import Holdings
+from windlass.engine.options import WorkerOptions
 from windlass.engine.renewal import Renewal
 from windlass.errors import StoreUnavailable
 from windlass.sources import ManualSources, Sources
@@ -149,16 +152,12 @@ async def test_renewals_are_repeated_spread(opened: Any) -> None:
 
 async def renewing(store: PostgresStore, sources: Sources, every: float) -> list[float]:
     """How long a renewal waits, before the first time and after two that failed."""
-
-    told: list[object] = []
-    renewal = Renewal(
-        store, sources, Holdings(), worker="w", lease=30.0, every=every, since=0.0,
-        max_crashes=3, blockage=lambda: None, answered=told.append, disowned=told.append,
-        failed=told.append,
-    )  # fmt: skip
+    host = HeartHost()
+    environment = Environment(store, sources, WorkerOptions(renew=every))
+    renewal = Renewal(environment, Holdings(), host, host, worker="w", since=0.0)
     impatient = Impatient(2)
     renewal._now, renewal._stopped = impatient, impatient.over
     renewal.start()
     assert await renewal.ended(PATIENCE)
-    assert told == []
+    assert host.told == []
     return impatient.waits

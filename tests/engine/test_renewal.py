@@ -11,9 +11,11 @@ import psycopg
 import pytest
 
 from tests.fixtures.apps import PATIENCE, Bell, opened, within, working
-from windlass import Context, Retry, Windlass
-from windlass.domain.run import RenewReply, WorkerInfo
+from tests.fixtures.hosts import HeartHost
+from windlass import Context, Retry, Windlass, WorkerOptions
+from windlass.domain.run import WorkerInfo
 from windlass.domain.states import Intent
+from windlass.engine.environment import Environment
 from windlass.engine.holdings import Holdings
 from windlass.engine.renewal import Renewal
 from windlass.sources import Sources
@@ -59,11 +61,9 @@ def test_heartbeat_ends_with_the_loop_of_its_worker(tmp_path: Path) -> None:
     app.store.run(app.store.operations.register(info, 30.0))
 
     async def begin() -> Renewal:
-        renewal = Renewal(
-            app.store, Sources.system(), Holdings(), worker="w", lease=30.0, every=3600.0,
-            since=0.0, max_crashes=3, blockage=lambda: None, answered=lambda _: None,
-            disowned=lambda _: None, failed=lambda _: None,
-        )  # fmt: skip
+        environment = Environment(app.store, Sources.system(), WorkerOptions(renew=3600.0))
+        host = HeartHost()
+        renewal = Renewal(environment, Holdings(), host, host, worker="w", since=0.0)
         renewal.start()
         return renewal
 
@@ -131,18 +131,9 @@ async def test_intent_of_a_newer_program_is_left_alone(app: Windlass, url: str) 
     async with working(app) as worker:
         await asyncio.wait_for(started.acquire(), PATIENCE)
         wish(url, "pause")
-        heard = asyncio.Event()
-        renewal: Any = worker.heart.renewal
-        answered = renewal._answered
-
-        def hear(reply: RenewReply) -> None:
-            answered(reply)
-            if reply.orders:
-                assert [order.intent for order in reply.orders] == [Intent.OTHER]
-                heard.set()
-
-        renewal._answered = hear
-        await within(heard)
+        with worker.signals.renewed.heard() as renewed:
+            reply = await renewed.until(lambda reply: bool(reply.orders))
+        assert [order.intent for order in reply.orders] == [Intent.OTHER]
         await run.arefresh()
         assert (run.status, run.cancel_requested) == ("running", False)
         go.set()

@@ -12,7 +12,18 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, holds, reached, take_ahead, told_of_work, within, working
+from tests.fixtures.apps import (
+    PATIENCE,
+    hold_claims,
+    holds,
+    hub_of,
+    reached,
+    resume_claims,
+    seats_taken,
+    take_ahead,
+    within,
+    working,
+)
 from windlass import (
     AttemptOutcome,
     Context,
@@ -25,6 +36,7 @@ from windlass import (
 from windlass.domain.job import Executor
 from windlass.domain.run import Ordered
 from windlass.domain.states import Intent
+from windlass.engine.attempt import Runner
 from windlass.engine.deadlines import Deadlines
 from windlass.engine.holdings import Holding
 from windlass.engine.threads import Threads
@@ -39,19 +51,18 @@ class Bench:
 
     async def take(self, job: Any) -> tuple[Any, Holding]:
         """Claim a run; when this returns the loop has not had a turn since."""
-        self._worker._pump.claiming = False
+        hold_claims(self._worker)
         run = await job.aenqueue()
         await take_ahead(self._app, self._worker, 1)
-        [holding] = self._worker._holdings.all()
+        [holding] = hub_of(self._worker).holdings.all()
         return run, holding
 
     async def check_free(self, job: Any) -> None:
         """Nothing is held any more, and the seat can be used."""
         await holds(self._worker, 0)
-        assert [lane.running for lane in self._worker._lanes.values()] == [0] * 3
-        self._worker._pump.claiming = True
+        assert seats_taken(self._worker) == 0
         run = await job.aenqueue()
-        told_of_work(self._worker)
+        resume_claims(self._worker)
         assert await self._app.aresult(run.id, timeout=PATIENCE) == "fine"
 
 
@@ -67,9 +78,10 @@ async def test_cancel_before_the_first_step_ends_the_run_and_frees_the_seat(app:
         await within(worker.started)
         bench = Bench(app, worker)
         run, holding = await bench.take(tame)
-        worker._seats.fill()
+        hub_of(worker).seats.fill()
         lease = holding.held
-        worker._seats.order(Ordered(lease.tenant, lease.id, lease.token, Intent.CANCEL, "no more"))
+        order = Ordered(lease.tenant, lease.id, lease.token, Intent.CANCEL, "no more")
+        hub_of(worker).seats.order(order)
         await run.await_end(timeout=PATIENCE)
         assert (run.status, run.reason) == ("canceled", "no more")
         await bench.check_free(tame)
@@ -86,7 +98,7 @@ async def test_task_canceled_with_the_loop_before_its_first_step_is_given_back(
         await within(worker.started)
         bench = Bench(app, worker)
         run, holding = await bench.take(tame)
-        worker._seats.fill()
+        hub_of(worker).seats.fill()
         assert holding.task is not None
         holding.task.cancel()
         await holds(worker, 0)
@@ -103,13 +115,13 @@ async def test_error_of_our_own_fails_the_run_and_frees_the_seat(
     async def tame() -> str:
         return "fine"
 
-    async def broken(holding: Holding) -> None:
+    async def broken(runner: Runner, holding: Holding) -> None:
         raise ZeroDivisionError("a bug")
 
     async with working(app, **ONE) as worker:
         await within(worker.started)
         with monkeypatch.context() as patch:
-            patch.setattr(worker._runner, "run_async", broken)
+            patch.setattr(Runner, "run_async", broken)
             run = await tame.aenqueue()
             await run.await_end(timeout=PATIENCE)
         assert (run.status, run.failures) == ("failed", 1)
@@ -160,7 +172,9 @@ async def test_run_for_which_there_is_no_thread_goes_back_uncounted(
         # One seat asks after each pause, not all of them.
         assert outcomes == ["interrupted"] * machine.refusals + ["succeeded"]
         await Bench(app, worker).check_free(tame)
-        assert worker._lanes[Executor.THREAD].limit is not None  # one of five is known to be had
+        assert (
+            hub_of(worker).roster.lanes[Executor.THREAD].limit is not None
+        )  # one of five is known to be had
     told = [record for record in caplog.records if "to be had" in record.message]
     assert len(told) == 1
     assert "can't start new thread" in str(told[0].__dict__["error"])
@@ -185,7 +199,7 @@ async def test_seats_open_again_as_the_machine_gives(
             await within(machine.refused)
         for run in runs:  # all three at once, which needs all seats
             await app.aresult(run.id, timeout=PATIENCE)
-        assert worker._lanes[Executor.THREAD].limit is None
+        assert hub_of(worker).roster.lanes[Executor.THREAD].limit is None
     assert "thread for a handler to be had again" in [r.message for r in caplog.records]
 
 
@@ -226,7 +240,7 @@ async def test_run_for_which_there_is_no_further_thread_goes_back_and_the_others
             go.set()
             same = await app.aresult(one.id, timeout=PATIENCE)
             assert await app.aresult(other.id, timeout=PATIENCE) == same
-        threads: Any = worker._seats._threads
+        threads: Any = hub_of(worker).seats._threads
         assert (threads._threads, threads._idle) == (1, 1)
 
 
@@ -286,7 +300,7 @@ async def test_listener_that_raises_costs_no_end(app: Windlass, deaf: Deaf) -> N
             await late.await_end(timeout=PATIENCE)
             assert (late.status, late.failure) == (Status.FAILED, "timeout")
         await holds(worker, 0)
-        assert [lane.running for lane in worker._lanes.values()] == [0] * 3
+        assert seats_taken(worker) == 0
     assert deaf.heard >= len(runs) + 2
 
 

@@ -12,6 +12,7 @@ from tests.fixtures.apps import (
     PATIENCE,
     Bell,
     at_rest,
+    hub_of,
     opened,
     take_ahead,
     told_of_work,
@@ -163,12 +164,12 @@ async def test_thread_that_goes_on_is_given_back_and_fenced(app: Windlass) -> No
         await within(started)
         worker.stop()
     assert (await run.arefresh()).status == "queued"
-    trips = worker._pump.trips
-    go.set()
-    await asyncio.to_thread(threads[0].join, PATIENCE)
-    assert not threads[0].is_alive()  # whatever came of it has been told to the loop
-    await at_rest(worker)
-    assert worker._pump.trips == trips  # and went no further
+    with hub_of(worker).pump.sent.heard() as sent:
+        go.set()
+        await asyncio.to_thread(threads[0].join, PATIENCE)
+        assert not threads[0].is_alive()  # whatever came of it has been told to the loop
+        await at_rest(worker)
+    assert sent.all == []  # and went no further
     assert ((await run.arefresh()).status, run.failures) == ("queued", 0)
 
 
@@ -300,9 +301,8 @@ async def check_left_behind(app: Windlass, worker: Worker, run: Any) -> None:
     assert (run.status, run.failures, run.crash_count) == ("queued", 0, 0)
     assert [attempt.outcome for attempt in run.attempts] == [AttemptOutcome.INTERRUPTED]
     assert await app.aworkers() == []
-    renewal: Any = worker.heart.renewal
-    renewal._thread.join(PATIENCE)
-    assert not renewal._thread.is_alive()
+    assert worker.heart.renewal is not None
+    assert await worker.heart.renewal.ended(PATIENCE)
 
 
 class Told(StoreTransport):
@@ -389,9 +389,8 @@ async def test_worker_that_cannot_listen_leaves_nothing_behind(
     with pytest.raises(ZeroDivisionError, match="listen"):
         await asyncio.wait_for(worker.run(), PATIENCE)
     assert await app.aworkers() == []
-    renewal: Any = worker.heart.renewal
-    renewal._thread.join(PATIENCE)
-    assert not renewal._thread.is_alive()
+    assert worker.heart.renewal is not None
+    assert await worker.heart.renewal.ended(PATIENCE)
 
 
 async def test_claim_that_comes_back_after_a_cancel_starts_nothing(
@@ -417,10 +416,9 @@ async def test_claim_that_comes_back_after_a_cancel_starts_nothing(
     worker = app.worker(drain="50ms")
     task = asyncio.create_task(worker.run())
     await within(claimed)
-    task.cancel()
-    async with asyncio.timeout(PATIENCE):
-        while worker._pump.claiming:  # noqa: ASYNC110 - until it has begun to stop
-            await asyncio.sleep(0)
+    with worker.signals.stopping.heard() as stopping:
+        task.cancel()
+        await stopping.next()
     go.set()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -435,11 +433,10 @@ async def test_worker_that_is_canceled_takes_no_new_name(app: Windlass) -> None:
     task = asyncio.create_task(worker.run())
     await within(long.started)
     name = worker.id
-    task.cancel()
-    async with asyncio.timeout(PATIENCE):
-        while worker._pump.claiming:  # noqa: ASYNC110 - until it has begun to stop
-            await asyncio.sleep(0)
-    worker._renewed(name, RenewReply(now=app.sources.now(), alive=False))
+    with worker.signals.stopping.heard() as stopping:
+        task.cancel()
+        await stopping.next()
+    hub_of(worker).renewed(name, RenewReply(now=app.sources.now(), alive=False))
     with pytest.raises(asyncio.CancelledError):  # at once: there is nothing to wait for
         await asyncio.wait_for(task, PATIENCE)
     assert worker.id == name

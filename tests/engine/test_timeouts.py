@@ -6,14 +6,7 @@ import asyncio
 import threading
 from typing import Any
 
-from tests.fixtures.apps import (
-    PATIENCE,
-    at_rest,
-    take_ahead,
-    told_of_work,
-    within,
-    working,
-)
+from tests.fixtures.apps import PATIENCE, at_rest, hub_of, take_ahead, told_of_work, within, working
 from windlass import (
     AttemptOutcome,
     Context,
@@ -226,6 +219,6 @@ async def test_timers_of_ended_runs_are_let_go(app: Windlass) -> None:
     runs = await app.aenqueue_many(quick.request() for _ in range(3000))
     async with working(app) as worker:
         await worker.drained()
-        held: Any = worker._seats._deadlines
+        held: Any = hub_of(worker).seats._deadlines
         assert len(held._heap) <= 2048
     assert runs[-1].refresh().status == "succeeded"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, QUICK, at_rest, within, working
+from tests.fixtures.apps import PATIENCE, QUICK, at_rest, hub_of, within, working
 from windlass import AttemptOutcome, Context, Failure, Retry, Run, Snooze, Status, Windlass
 from windlass.domain.run import Claimed, Want, WorkerInfo
 from windlass.transport.interface import Transport, encode_message
@@ -136,7 +136,7 @@ async def test_a_worker_takes_no_more_messages_than_it_has_seats(url: str) -> No
         assert worker.busy == 2
         go.set()
         await ended(app, [run.id for run in runs])
-        assert worker._pump.brought == 0
+        assert hub_of(worker).pump.brought == 0
     await app.aclose()
 
 

@@ -11,9 +11,11 @@ import msgspec
 import pytest
 
 from tests.fixtures.apps import PATIENCE, working
+from tests.fixtures.hosts import PumpHost
 from windlass import Context, SyncContext, Windlass
 from windlass.domain.job import Executor
 from windlass.domain.run import Claimed, CycleReply, Want
+from windlass.engine.environment import Environment
 from windlass.engine.holdings import Holdings
 from windlass.engine.lanes import Lane
 from windlass.engine.pump import Pump
@@ -106,21 +108,7 @@ async def test_lanes_are_asked_in_turns(number: int) -> None:
     store: Any = Endless()
     executors = list(Executor)[:number]
     found = [Lane(executor, 10, (executor.value,), None) for executor in executors]
-
-    async def requeued(runs: object) -> None: ...
-
-    pump = Pump(
-        store,
-        Sources.manual(),
-        Holdings(),
-        found,
-        arrived=lambda runs: None,  # done at once
-        forgotten=lambda held: None,
-        refused=lambda: None,
-        requeued=requeued,
-        may_claim=lambda: True,
-        ended=lambda task: task.result(),
-    )
+    pump = Pump(Environment(store, Sources.manual()), Holdings(), found, PumpHost())
     pump.hunger()
     async with asyncio.timeout(PATIENCE):
         while len(store.jobs) < 12:  # noqa: ASYNC110

@@ -9,8 +9,10 @@ import pytest
 
 from tests.engine.test_parts import SPEC, handler, make_holding
 from tests.fixtures.apps import PATIENCE
+from tests.fixtures.hosts import HeartHost
 from windlass import AttemptOutcome, Run, Windlass
-from windlass.domain.run import Held, Want, WorkerInfo
+from windlass.domain.run import Want, WorkerInfo
+from windlass.engine.environment import Environment
 from windlass.engine.heart import Heart
 from windlass.engine.holdings import Holding, Holdings, Stop
 from windlass.engine.options import WorkerOptions
@@ -91,19 +93,17 @@ async def hold_one(app: Windlass, holdings: Holdings) -> tuple[Run, Holding]:
 
 async def test_what_a_renewal_gave_up_is_told_on_the_loop(app: Windlass) -> None:
     """And at once: its handler would go on until the next renewal."""
-    holdings, told = Holdings(), asyncio.Queue[Held]()
+    holdings, host = Holdings(), HeartHost()
     run, holding = await hold_one(app, holdings)
-    renewal = Renewal(
-        app.store, app.sources, holdings, worker="w", lease=LEASE, every=3600.0,
-        since=app.sources.clock.monotonic(), max_crashes=3,
-        blockage=lambda: make_blockage(holding), answered=lambda _: None,
-        disowned=told.put_nowait, failed=lambda _: None,
-    )  # fmt: skip
+    host.blockage = make_blockage(holding)
+    environment = Environment(app.store, app.sources, WorkerOptions(lease=LEASE, renew=3600.0))
+    since = app.sources.clock.monotonic()
+    renewal = Renewal(environment, holdings, host, host, worker="w", since=since)
     renewal.start()
     try:
-        renewal.hurry()
-        async with asyncio.timeout(PATIENCE):
-            assert await told.get() == holding.held
+        with host.lost.heard() as lost:
+            renewal.hurry()
+            assert await lost.next() == holding.held
         assert holding.stop is Stop.LOST
         assert (await app.aget(run.id)).crash_count == 1
     finally:
@@ -119,15 +119,8 @@ async def test_who_blocks_a_stop_has_crashed_if_it_blocked_for_the_whole_grace(
     with every deployment."""
     left, holdings = threading.Event(), Holdings()
     run, holding = await hold_one(app, holdings)
-    heart = Heart(
-        app.store,
-        app.sources,
-        holdings,
-        WorkerOptions(lease=LEASE, renew=3600.0, drain=25.0),
-        answered=lambda *_: None,
-        disowned=lambda _: None,
-        failed=lambda _: None,
-    )
+    options = WorkerOptions(lease=LEASE, renew=3600.0, drain=25.0)
+    heart = Heart(Environment(app.store, app.sources, options), holdings, HeartHost())
     heart.hopeless = left.set
     heart.beat("w", app.sources.clock.monotonic())
 

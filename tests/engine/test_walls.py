@@ -9,9 +9,10 @@ import apsw
 import psycopg
 import pytest
 
-from tests.fixtures.apps import PATIENCE, at_rest, told_of_work, working
+from tests.fixtures.apps import PATIENCE, at_rest, hub_of, told_of_work, working
 from windlass import Status, Windlass
-from windlass.engine.lanes import Lane, Look, Reach
+from windlass.engine.lanes import Lane
+from windlass.engine.search import Look, Reach
 
 LONG = 30_000
 QUIET: dict[str, Any] = {"poll": 60.0, "renew": 10.0, "services": False}  # nothing nudges it
@@ -171,10 +172,10 @@ async def test_a_job_that_is_learnt_is_found_in_the_wall(app: Windlass, url: str
         @app.job
         async def unknown() -> None: ...
 
-        worker.adopt([job.spec for job in app.jobs.values()])
-        async with asyncio.timeout(PATIENCE):
-            while not await app.alist(status="succeeded", limit=1):  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        with worker.signals.recorded.heard() as recorded:
+            worker.adopt([job.spec for job in app.jobs.values()])
+            await recorded.next()
+        assert await app.alist(status="succeeded", limit=1)
 
 
 async def test_a_worker_without_a_wall_does_not_walk(
@@ -188,19 +189,19 @@ async def test_a_worker_without_a_wall_does_not_walk(
     app.migrate()
     build_wall(url)
     async with working(app, poll=60.0, services=False) as worker:
-        async with asyncio.timeout(PATIENCE):
-            while not any(look.reach is Reach.WALK for look in looks):  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-        await at_rest(worker)
-        empty_queues(url)
-        before = len(looks)
-        async with asyncio.timeout(PATIENCE):
-            while worker._pump._alarm is not None:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-        for _ in range(3):
-            told_of_work(worker)
+        pump = hub_of(worker).pump
+        with pump.sent.heard() as sent, pump.rested.heard() as rested:
+            await sent.until(lambda trip: trip.look is not None and trip.look.reach is Reach.WALK)
             await at_rest(worker)
-        assert worker._pump._alarm is None
+            empty_queues(url)
+            before = len(looks)
+            if rested.all[-1] is not None:  # its walk is to go on
+                rested.skip()
+                await rested.until(lambda again: again is None)
+            for _ in range(3):
+                told_of_work(worker)
+                await at_rest(worker)
+            assert rested.all[-1] is None
 
     assert sum(look.reach is Reach.WALK for look in looks[before:]) <= 2
     assert [look.reach for look in looks[-3:]] == [Reach.HEAD] * 3

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, reached, within, working
+from tests.fixtures.apps import PATIENCE, hub_of, reached, within, working
 from tests.isolation.conftest import Load
 from windlass import AttemptOutcome, Run, Status
 from windlass.engine import children
@@ -198,8 +198,8 @@ async def test_a_stubborn_handler_is_killed_with_what_it_started(
     began: list[Holding] = []
     async with working(jobs.app) as worker:
         await within(worker.started)
-        count_time = worker._seats._count_time
-        monkeypatch.setattr(worker._seats, "_count_time", began.append)
+        count_time = hub_of(worker).seats._count_time
+        monkeypatch.setattr(hub_of(worker).seats, "_count_time", began.append)
         run = await job.aenqueue()
         await until(lambda: len(said()) == 2)
         await until(lambda: began)
@@ -208,7 +208,7 @@ async def test_a_stubborn_handler_is_killed_with_what_it_started(
         elif why == "timeout":  # its time would have begun before it had started anything
             count_time(began[0])
         else:
-            worker._seats._overran(began[0])
+            hub_of(worker).seats._overran(began[0])
         await run.await_end(timeout=PATIENCE)
         await until(lambda: all(gone(int(pid)) for pid in said()))
     if why != "cancel":

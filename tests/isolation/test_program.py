@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tests.fixtures.apps import PATIENCE, within, working
+from tests.fixtures.apps import PATIENCE, hold_claims, resume_claims, within, working
 from tests.isolation.conftest import Load
 from tests.isolation.test_attempts import Said, gone, one_store, until
 from tests.isolation.test_suspects import crash
@@ -166,11 +166,10 @@ async def work() -> int:
     app = jobs.app
 
     async def suspect(worker: Worker) -> int:
-        worker._pump.claiming = False
+        hold_claims(worker)
         run = await jobs.work.aenqueue()
         await crash(app, run)
-        worker._pump.claiming = True
-        worker._pump.hunger()
+        resume_claims(worker)
         found: int = await app.aresult(run.id, timeout=PATIENCE)
         return found
 

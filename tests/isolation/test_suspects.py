@@ -7,11 +7,23 @@ import itertools
 import os
 from collections.abc import Callable
 
-from tests.fixtures.apps import PATIENCE, holds, opened, within, working
+import pytest
+
+from tests.fixtures.apps import (
+    PATIENCE,
+    hold_claims,
+    holds,
+    hub_of,
+    opened,
+    resume_claims,
+    within,
+    working,
+)
 from tests.isolation.conftest import Load
 from windlass import Context, Run, Windlass
 from windlass.domain.job import Executor
 from windlass.domain.run import Want, WorkerInfo
+from windlass.engine.hub import Hub
 
 
 async def crash(app: Windlass, *runs: Run) -> None:
@@ -138,8 +150,9 @@ async def suspect() -> None:
     await crash(app, *runs)
     async with working(app, suspect_seats=1, drain="1ms") as worker:
         await holds(worker, 4)
-        lane = worker._lanes[Executor.ASYNC]
-        running, waiting, *others = [holding.claimed.id for holding in worker._holdings.all()]
+        hub = hub_of(worker)
+        lane = hub.roster.lanes[Executor.ASYNC]
+        running, waiting, *others = [holding.claimed.id for holding in hub.holdings.all()]
         assert [holding.claimed.id for holding in lane.suspects] == [waiting, *others]
         await app.acancel(waiting)
         assert (await app.aget(waiting)).status in ("running", "canceled")
@@ -231,7 +244,7 @@ async def test_a_suspect_need_not_wait_for_ever_to_be_alone(url: str) -> None:
 
 
 async def test_a_suspect_that_could_not_start_alone_starts_when_the_lease_is_sure(
-    url: str,
+    url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doubt, go = True, asyncio.Event()
     async with opened(url) as app:
@@ -243,14 +256,16 @@ async def test_a_suspect_that_could_not_start_alone_starts_when_the_lease_is_sur
         run = await suspect.aenqueue()
         await crash(app, run)
         async with working(app, drain="60s") as worker:
-            worker._pump.claiming = False
+            hold_claims(worker)
             await within(worker.started)
-            worker._seats._may_start = lambda: not doubt
-            worker._pump.claiming = True
-            worker._pump.hunger()
-            async with asyncio.timeout(PATIENCE):
-                while not (group := list(worker._seats.group.members)):  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
+            hub = hub_of(worker)
+            monkeypatch.setattr(Hub, "may_start", property(lambda _: not doubt))
+            sure = property(lambda hub: hub.heart.safe and not hub.seats.group.members)
+            monkeypatch.setattr(Hub, "may_claim", sure)
+            with worker.signals.claimed.heard() as claimed:
+                resume_claims(worker)
+                await claimed.next()
+            group = list(hub.seats.group.members)
             go.set()
             assert [member.started for member in group] == [None]
             doubt = False

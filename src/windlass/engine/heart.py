@@ -5,13 +5,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from windlass.domain.run import Held, RenewReply
+from windlass.engine.environment import Environment
 from windlass.engine.holdings import Holdings
-from windlass.engine.options import WorkerOptions
+from windlass.engine.hosts import HeartHost
 from windlass.engine.renewal import Renewal
 from windlass.engine.watchdog import Blockage, Watchdog, log_apart
-from windlass.sources import Sources
-from windlass.store.interface import Store
 
 
 class Heart:
@@ -19,28 +17,19 @@ class Heart:
 
     def __init__(
         self,
-        store: Store,
-        sources: Sources,
+        environment: Environment,
         holdings: Holdings,
-        options: WorkerOptions,
-        *,
-        answered: Callable[[str, RenewReply], None],
-        disowned: Callable[[Held], None],
-        failed: Callable[[Exception], None],
+        host: HeartHost,
     ) -> None:
-        """`answered` is told the name that was renewed; all three are called on the loop."""
-        self._store = store
-        self._sources = sources
+        self._environment = environment
         self._holdings = holdings
-        self._options = options
-        self._answered = answered
-        self._disowned = disowned
-        self._failed = failed
+        self._options = environment.options
+        self._host = host
         self._worker = ""
         self._watchdog = Watchdog(
             holdings,
-            sources.clock,
-            lease=options.lease,
+            environment.sources.clock,
+            lease=self._options.lease,
             worker=lambda: self._worker,
             noticed=self.hurry,
             hopeless=self._part,
@@ -61,20 +50,8 @@ class Heart:
     def beat(self, worker: str, since: float) -> None:
         """Renew under this name; `since`: when its registration was sent."""
         self._worker = worker
-        self.renewal = Renewal(
-            self._store,
-            self._sources,
-            self._holdings,
-            worker=worker,
-            lease=self._options.lease,
-            every=self._options.renew,
-            since=since,
-            max_crashes=self._options.max_crashes,
-            blockage=lambda: self._watchdog.blockage,
-            answered=lambda reply: self._answered(worker, reply),
-            disowned=self._disowned,
-            failed=self._failed,
-        )
+        kept = (self._environment, self._holdings, self._watchdog, self._host)
+        self.renewal = Renewal(*kept, worker=worker, since=since)
         self.renewal.start()
 
     def hurry(self) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
+from windlass.engine.holdings import Holdings
 from windlass.engine.options import WorkerOptions
 from windlass.store.interface import Store
 
@@ -14,15 +15,18 @@ async def drained(
     store: Store,
     options: WorkerOptions,
     jobs: Iterable[str],
-    busy: Callable[[], int],
+    holdings: Holdings,
     changed: asyncio.Event,
 ) -> None:
-    """Wait until nothing is ready, running or retrying for these jobs and the queues served."""
+    """Wait until nothing is ready, running or retrying for these jobs and the queues served.
+
+    `changed` is set whenever a lease is over.
+    """
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
         left = await store.arun(store.operations.backlog(options.queues, tuple(jobs)))
-        if not left.ready and not left.running and not left.retrying and not busy():
+        if not left.ready and not left.running and not left.retrying and not len(holdings):
             return
         changed.clear()
         await asyncio.sleep(min(_COUNT_REST * (loop.time() - began), 5.0))

@@ -35,16 +35,19 @@ import asyncio
 import contextvars
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from windlass.domain.outcome import Outcome, describe_error
-from windlass.domain.run import Claimed, CycleReply, Finish, Held, RunRef, Want
+from windlass.domain.run import CycleReply, Finish, Held, RunRef, Want
 from windlass.domain.states import Failure
 from windlass.engine.allowance import Allowance
+from windlass.engine.environment import Environment
 from windlass.engine.holdings import Holdings
+from windlass.engine.hosts import PumpHost
 from windlass.engine.lanes import BATCH, Lane
 from windlass.engine.outbox import Outbox
 from windlass.engine.resending import FailedEnds, LockedEnds
+from windlass.engine.signals import Signal
 from windlass.engine.trip import Trip, goes_back
 from windlass.errors import (
     SchemaMismatch,
@@ -56,8 +59,6 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.logs import steady_log
-from windlass.sources import Sources
-from windlass.store.interface import Store
 
 log = steady_log(__name__)
 
@@ -77,28 +78,16 @@ class Pump:
 
     def __init__(
         self,
-        store: Store,
-        sources: Sources,
+        environment: Environment,
         holdings: Holdings,
         lanes: Sequence[Lane],
-        *,
-        arrived: Callable[[Sequence[Claimed]], None],
-        forgotten: Callable[[Held], None],
-        refused: Callable[[], None],
-        requeued: Callable[[Sequence[RunRef]], Awaitable[None]],
-        may_claim: Callable[[], bool],
-        ended: Callable[[asyncio.Task[None]], None],
+        host: PumpHost,
     ) -> None:
-        self._store = store
-        self._sources = sources
+        self._store = environment.store
+        self._sources = environment.sources
         self._holdings = holdings
         self._lanes = deque(lanes)
-        self._arrived = arrived
-        self._forgotten = forgotten
-        self._refused = refused
-        self._requeued = requeued
-        self._may_claim = may_claim
-        self._ended = ended
+        self._host = host
         self._ends = Outbox()
         self._failed = FailedEnds()
         self._locked = LockedEnds()
@@ -119,7 +108,9 @@ class Pump:
         self._process = os.getpid()
         self.worker = ""
         self.claiming = True
-        self.trips = 0
+        self.sent: Signal[Trip] = Signal()
+        self.rested: Signal[float | None] = Signal()
+        """There is nothing to send now; when it asks again by itself, if it does."""
 
     def end(self, finish: Finish) -> None:
         """Send the end of an attempt."""
@@ -144,6 +135,16 @@ class Pump:
         """Whether nothing is to be sent and nothing is on its way."""
         kept = self._ends or self._failed or self._locked
         return not kept and not self._trips and not self._apart
+
+    @property
+    def under_way(self) -> int:
+        """How many round trips are under way, those of single ends aside."""
+        return len(self._trips)
+
+    @property
+    def may_claim_at_once(self) -> int:
+        """How many runs one trip may bring, as the way to the store is."""
+        return self._runs.now
 
     def nudge(self) -> None:
         """Look, after what the loop has to do right now, whether to send something."""
@@ -183,6 +184,7 @@ class Pump:
     def _send(self, trip: Trip, beside: set[asyncio.Task[None]]) -> None:
         trip.worker = self.worker
         self._quiet.clear()
+        self.sent.emit(trip)
         task = asyncio.get_running_loop().create_task(self._go(trip), name="windlass-trip")
         beside.add(task)
         task.add_done_callback(self._came_back)
@@ -194,6 +196,7 @@ class Pump:
         now = loop.time()
         times = [at for lane in self._lanes if (at := lane.asks_again(now)) is not None]
         self._alarm = loop.call_at(min(times), self.nudge) if times else None
+        self.rested.emit(min(times, default=None))
 
     def _next_trip(self, now: float) -> Trip | None:
         self._ends.add(self._locked.due(now))
@@ -243,7 +246,7 @@ class Pump:
         return Want(limit=len(runs), jobs=jobs, queues=self._lanes[0].queues, ids=runs)
 
     def _may_take(self) -> bool:
-        return self.claiming and self._may_claim()
+        return self.claiming and self._host.may_claim
 
     async def _go(self, trip: Trip) -> None:
         began = asyncio.get_running_loop().time()
@@ -267,7 +270,6 @@ class Pump:
             self._ends.put_back(trip.finishes)
             raise
         else:
-            self.trips += 1
             self._pause = _FIRST_PAUSE
             if asyncio.get_running_loop().time() - began < _LONG_TRIP:
                 self._allow(trip, len(reply.claimed))
@@ -281,7 +283,7 @@ class Pump:
             if kept:
                 back = [run for run in back if (run.tenant, run.id) not in kept]
             if back:
-                await self._requeued(back)
+                await self._host.requeued(back)
         finally:
             if trip.lane is not None and trip.look is not None:
                 trip.lane.settle(trip.look)
@@ -300,16 +302,16 @@ class Pump:
             if reply.claimed:
                 extra = {"worker": trip.worker, "runs": len(reply.claimed)}
                 log.warning("claim answered too late, dropped", extra=extra)
-                self._refused()  # the next renewal gives them back
+                self._host.renew_soon()  # the next renewal gives them back
         elif reply.refused or reply.locked:
             if reply.refused:
-                self._refused()
+                self._host.renew_soon()
             self._rest()
         else:
             if trip.lane is not None and trip.look is not None:
                 trip.lane.answered(trip.look, reply, asyncio.get_running_loop().time())
             if reply.claimed:
-                self._arrived(reply.claimed)
+                self._host.claimed(reply.claimed)
 
     def _settle(self, finishes: Sequence[Finish], reply: CycleReply) -> None:
         """Forget the leases that are over; ends whose lease is locked are sent again."""
@@ -325,7 +327,7 @@ class Pump:
                     log.warning("end kept, the lease is locked", extra={"run": finish.id})
             else:
                 self._locked.settled(held)
-                self._forgotten(held)
+                self._host.recorded(held)
 
     def _allow(self, trip: Trip, claimed: int) -> None:
         """It arrived: more may."""
@@ -390,7 +392,7 @@ class Pump:
         try:
             await self._send_alone(finish)
         except _REFUSED as error:
-            self._forgotten(Held(finish.tenant, finish.id, finish.token))
+            self._host.recorded(Held(finish.tenant, finish.id, finish.token))
             log.error("end not recorded", extra={"run": finish.id, "error": str(error)})
         except SchemaMismatch:
             raise
@@ -427,5 +429,5 @@ class Pump:
         self._apart.discard(task)
         if self.idle:
             self._quiet.set()
-        self._ended(task)
+        self._host.task_ended(task)
         self.nudge()

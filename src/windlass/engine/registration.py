@@ -5,9 +5,12 @@ If registering is canceled, the registration is withdrawn: no name without a wor
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from windlass.domain.run import JobRow, WorkerInfo
+from windlass.engine.environment import Environment
+from windlass.engine.hosts import RosterHost
 from windlass.errors import (
     SchemaMismatch,
     StoreBusy,
@@ -16,7 +19,6 @@ from windlass.errors import (
     StoreUnavailable,
 )
 from windlass.logs import steady_log
-from windlass.sources import Sources
 from windlass.store.interface import Store
 
 log = steady_log(__name__)
@@ -25,37 +27,43 @@ _ENOUGH_BUSY = 3  # rows that are locked, and it probably is the table
 _TAKEN_BACK = 1.0  # seconds; with a store that does not answer, the name runs out with its lease
 
 
+class JobsToStore(Protocol):
+    """The jobs of a worker: its roster."""
+
+    def rows(self) -> Sequence[JobRow]:
+        """The definitions, for the store."""
+
+    def store_soon(self) -> None:
+        """Have them stored soon."""
+
+
 async def introduce(
-    store: Store,
-    sources: Sources,
+    environment: Environment,
     info: WorkerInfo,
-    jobs: Sequence[JobRow],
+    jobs: JobsToStore,
+    host: RosterHost,
     *,
-    lease: float,
-    poll: float,
-    told: Callable[[], Awaitable[None]],
-    later: Callable[[], None],
     again: bool,
 ) -> float:
     """Make a worker and its jobs known; wait for a store that is not there yet.
 
-    Returns when the registration was sent, by the monotonic clock. `told` is called in between,
-    when the store knows the jobs. Where somebody has a job or a schedule locked the worker starts
-    without, and `later` is called: they are stored some time later. `again`: it was known before,
-    and waits out other trouble of the store's as well, as its heartbeat does. One that starts is
-    told of it.
+    Returns when the registration was sent, by the monotonic clock. If somebody has a job or a
+    schedule locked, the worker starts without it, and the jobs are stored later. `again`: it was
+    known before, and waits out other trouble of the store as well, as its heartbeat does. When a
+    worker starts for the first time, such trouble is raised.
     """
+    store, sources, options = environment.store, environment.sources, environment.options
     while True:
         try:
             try:
                 # So that processes without this code can enqueue by name.
-                await store_jobs(store, jobs)
-                await told()
+                await store_jobs(store, jobs.rows())
+                await host.jobs_stored()
             except StoreBusy as error:
                 log.warning("jobs not stored yet", extra={"error": str(error)})
-                later()
+                jobs.store_soon()
             sent = sources.clock.monotonic()
-            await register(store, info, lease)
+            await register(store, info, options.lease)
             return sent
         except (StoreRefused, SchemaMismatch):
             raise
@@ -63,7 +71,7 @@ async def introduce(
             if not again and not isinstance(error, StoreUnavailable):
                 raise
             log.warning("waiting for the store", extra={"error": str(error)})
-            await asyncio.sleep(poll * (0.5 + sources.jitter()))
+            await asyncio.sleep(options.poll * (0.5 + sources.jitter()))
 
 
 async def store_jobs(store: Store, jobs: Sequence[JobRow], worker: str | None = None) -> None:

@@ -18,17 +18,25 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
-from windlass.domain.run import Held, RenewReply
+from windlass.engine.environment import Environment
 from windlass.engine.holdings import Holding, Holdings, Stop
+from windlass.engine.hosts import HeartHost
 from windlass.engine.vouching import give_up, vouch
 from windlass.engine.watchdog import Blockage
 from windlass.errors import SchemaMismatch, StoreError, StoreUnavailable
 from windlass.logs import steady_log
-from windlass.sources import Sources
-from windlass.store.interface import Store
 
 log = steady_log(__name__)
+
+
+class LoopWatch(Protocol):
+    """Whoever knows how the event loop is."""
+
+    @property
+    def blockage(self) -> Blockage | None:
+        """How the loop is blocked, if it is; from any thread."""
 
 
 class Renewal:
@@ -36,38 +44,29 @@ class Renewal:
 
     def __init__(
         self,
-        store: Store,
-        sources: Sources,
+        environment: Environment,
         holdings: Holdings,
+        watch: LoopWatch,
+        host: HeartHost,
         *,
         worker: str,
-        lease: float,
-        every: float,
         since: float,
-        max_crashes: int,
-        blockage: Callable[[], Blockage | None],
-        answered: Callable[[RenewReply], None],
-        disowned: Callable[[Held], None],
-        failed: Callable[[Exception], None],
     ) -> None:
-        """`since` is when the registration was sent, by the monotonic clock; `answered`, `disowned`
-        and `failed` are called on the running loop."""
-        self._store = store
-        self._sources = sources
+        """`since` is when the registration was sent, by the monotonic clock."""
+        self._store = environment.store
+        self._sources = environment.sources
         self._holdings = holdings
+        self._watch = watch
+        self._host = host
         self._worker = worker
-        self._lease = lease
-        self._every = every
-        self._max_crashes = max_crashes
-        self._blockage = blockage
-        self._answered = answered
-        self._disowned = disowned
-        self._failed = failed
+        self._lease = environment.options.lease
+        self._every = environment.options.renew
+        self._max_crashes = environment.options.max_crashes
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
         self._stopped = threading.Event()
         self._now = threading.Event()
-        self._good_until = since + lease * 2 / 3
+        self._good_until = since + self._lease * 2 / 3
         self._thread = threading.Thread(target=self._run, name="windlass-renewal", daemon=True)
 
     @property
@@ -117,7 +116,7 @@ class Renewal:
         try:
             self._keep_renewing()
         except Exception as error:  # noqa: BLE001 - unheard, it would cost all leases
-            self._on_loop(partial(self._failed, error))
+            self._on_loop(partial(self._host.failed, error))
         finally:
             self._on_loop(self._over.set)
 
@@ -136,7 +135,7 @@ class Renewal:
         return self._every / 4 * (0.5 + self._sources.jitter())
 
     def _renew(self) -> bool:
-        said = vouch(self._holdings, self._blockage(), self._lease, self._max_crashes)
+        said = vouch(self._holdings, self._watch.blockage, self._lease, self._max_crashes)
         sent = self._sources.clock.monotonic()
         call = self._store.operations.renew(
             self._worker, self._lease, said.held, said.settled, said.blocked
@@ -155,7 +154,7 @@ class Renewal:
             self._good_until = sent + self._lease * 2 / 3
         if not self._stopped.is_set():
             self._disown(said.given_up)
-            self._on_loop(partial(self._answered, reply))
+            self._on_loop(partial(self._host.renewed, self._worker, reply))
         return True
 
     def _disown(self, given_up: Sequence[Holding]) -> None:
@@ -164,7 +163,7 @@ class Renewal:
         for holding in given_up:
             if holding.stop is not Stop.LOST:
                 holding.stop = Stop.LOST
-                self._on_loop(partial(self._disowned, holding.held))
+                self._on_loop(partial(self._host.disowned, holding.held))
 
     def _on_loop(self, call: Callable[[], None]) -> None:
         try:

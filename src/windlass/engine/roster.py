@@ -7,11 +7,12 @@ goes on as it began. The store hears of it afterwards, and until it has.
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from windlass.domain.job import Executor, JobSpec
 from windlass.domain.run import JobRow, WorkerInfo
+from windlass.engine.hosts import RosterHost
 from windlass.engine.lanes import Lane
 from windlass.engine.options import WorkerOptions
 from windlass.engine.registration import store_jobs
@@ -87,10 +88,8 @@ class Roster:
         """Have the jobs stored soon, as they are by then."""
         self._changed.set()
 
-    async def keep_stored(
-        self, store: Store, worker: Callable[[], str], stored: Callable[[], Awaitable[None]]
-    ) -> None:
-        """Store the jobs after each change, then call `stored`.
+    async def keep_stored(self, store: Store, host: RosterHost) -> None:
+        """Store the jobs after each change, then let the host know.
 
         If the store is away or has trouble of its own, try again later. If it refuses the jobs, do
         not: it would refuse them again.
@@ -99,8 +98,8 @@ class Roster:
             await self._changed.wait()
             self._changed.clear()
             try:
-                await store_jobs(store, self.rows(), worker())
-                await stored()
+                await store_jobs(store, self.rows(), host.worker)
+                await host.jobs_stored()
             except SchemaMismatch:
                 raise
             except WindlassError as error:

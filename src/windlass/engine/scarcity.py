@@ -57,8 +57,7 @@ class Scarcity:
 
     def close_seat(self, lane: Lane, error: BaseException) -> None:
         """There was none for a seat of this lane, which is given up."""
-        lane.running -= 1
-        lane.limit = lane.running
+        lane.close_seat()
         pause = self.refused(error)
         if lane not in self._closed:
             self._closed.add(lane)
@@ -79,7 +78,5 @@ class Scarcity:
     def _open_seat(self, lane: Lane) -> None:
         """Let the lane have one more than it uses."""
         if lane.limit is not None:
-            lane.limit = max(lane.limit, lane.running + 1)
-            if lane.limit >= lane.seats:
-                lane.limit = None
+            lane.open_seat()
             self._resume(lane)

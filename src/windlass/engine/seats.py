@@ -19,12 +19,11 @@ starts when everything else has ended, or has had its time to.
 
 import asyncio
 import contextvars
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 
 from windlass.domain.blame import is_suspect
-from windlass.domain.job import Executor, JobSpec
+from windlass.domain.job import Executor
 from windlass.domain.outcome import decide_crash
 from windlass.domain.run import Claimed, Finish, Held, Ordered
 from windlass.domain.states import Intent
@@ -41,8 +40,10 @@ from windlass.engine.children import Children
 from windlass.engine.deadlines import Deadlines
 from windlass.engine.ends import Ends
 from windlass.engine.holdings import Holding, Holdings, Stop
+from windlass.engine.hosts import SeatsHost
 from windlass.engine.lanes import Lane
 from windlass.engine.options import WorkerOptions
+from windlass.engine.roster import Roster
 from windlass.engine.scarcity import REFUSALS, NotGiven, Scarcity
 from windlass.engine.suspects import Group
 from windlass.engine.threads import Threads
@@ -68,30 +69,24 @@ class Seats:
 
     def __init__(
         self,
-        jobs: Mapping[str, JobSpec],
-        lanes: Mapping[Executor, Lane],
+        roster: Roster,
         holdings: Holdings,
         runner: Runner,
         threads: Threads,
         children: Children,
         options: WorkerOptions,
-        *,
-        concluded: Callable[[Finish], None],
-        freed: Callable[[], None],
-        may_start: Callable[[], bool],
+        host: SeatsHost,
     ) -> None:
-        self._jobs = jobs
-        self._lanes = lanes
+        self._jobs = roster.jobs
+        self._lanes = roster.lanes
         self._holdings = holdings
         self._runner = runner
         self._threads = threads
         self._children = children
         self._options = options
         self._suspects = 0  # how many of them run in children
-        self.group = Group(lanes)  # suspects that must run without neighbours
-        self._concluded = concluded
-        self._freed = freed
-        self._may_start = may_start
+        self.group = Group(roster.lanes)  # suspects that must run without neighbours
+        self._host = host
         self._loop = asyncio.get_running_loop()
         self._no_threads = Scarcity("thread for a handler", _MORE_THREADS, self._resume)
         self._no_processes = Scarcity("child process", _MORE_PROCESSES, self._resume)
@@ -114,7 +109,7 @@ class Seats:
             spec = self._jobs.get(claimed.job)
             if spec is None:
                 # The job went away while its run was on the way.
-                self._concluded(give_back(claimed))
+                self._host.concluded(give_back(claimed))
                 continue
             holding = Holding(claimed, spec)
             older = self._holdings.add(holding)
@@ -135,11 +130,10 @@ class Seats:
 
     def reseat(self) -> None:
         """The jobs have changed: what waits starts as they are now, or goes back."""
-        waiting = [holding for lane in self._lanes.values() for holding in lane.waiting]
         suspects = [holding for lane in self._lanes.values() for holding in lane.suspects]
+        waiting = [holding for lane in self._lanes.values() for holding in lane.waiting]
         for lane in self._lanes.values():
-            lane.waiting.clear()
-            lane.suspects.clear()
+            lane.clear()
         for holding in (*waiting, *suspects, *self._not_started()):
             spec = self._jobs.get(holding.claimed.job)
             if spec is None:
@@ -178,7 +172,6 @@ class Seats:
             self._release(holding)
         for lane in lanes:
             lane.calm()
-            lane.waiting = deque(h for h in lane.waiting if not h.concluded)
 
     def _await_child(self, holding: Holding) -> None:
         """Let a suspect wait for a child process. The others of its lane are in one anyway."""
@@ -223,10 +216,8 @@ class Seats:
         for holding in self._not_started():
             self._release(holding)
         for lane in self._lanes.values():
-            for holding in (*lane.waiting, *lane.suspects):
+            for holding in lane.clear():
                 self._release(holding)
-            lane.waiting.clear()
-            lane.suspects.clear()
         for holding in self._holdings.all():
             holding.stopping = True
             if holding.told is not None:
@@ -279,21 +270,20 @@ class Seats:
     def lose_all(self) -> None:
         """The worker is dead to the store: nothing is ours any more."""
         for lane in self._lanes.values():
-            lane.waiting.clear()
-            lane.suspects.clear()
+            lane.clear()
         for holding in self._holdings.all():
             if not holding.concluded:
                 self._lose(holding)
 
     def _fill(self, lane: Lane) -> None:
-        while lane.running < lane.open_seats and self._may_start():
+        while lane.has_seat and self._host.may_start:
             suspects = lane.suspects if self._suspects < self._options.suspect_seats else None
             waiting = suspects or lane.waiting
             if not waiting:
                 return
             holding = waiting.popleft()
             if not holding.concluded:
-                lane.running += 1
+                lane.take_seat()
                 holding.suspect = waiting is suspects
                 self._start(lane, holding)
 
@@ -382,11 +372,11 @@ class Seats:
             self.fill()  # of whatever lane the next one is
         elif lane.waiting or lane.suspects:
             self._fill(lane)
-        self._freed()
+        self._host.freed()
 
     def _resume(self, lane: Lane) -> None:
         self._fill(lane)
-        self._freed()
+        self._host.freed()
 
     def _conclude(self, holding: Holding, finish: Finish | None) -> None:
         holding.concluded = True
@@ -394,9 +384,9 @@ class Seats:
             self.group.leave(holding)
         if finish is None:
             self._holdings.drop(holding.held)
-            self._freed()
+            self._host.freed()
             return
-        self._concluded(finish)
+        self._host.concluded(finish)
         self._log_end(holding, finish)
 
     def _release(self, holding: Holding) -> None:

@@ -14,9 +14,10 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from windlass.engine.environment import Environment
+from windlass.engine.hosts import ServiceHost
 from windlass.engine.signals import Signal
 from windlass.errors import SchemaMismatch, StoreUnavailable
 from windlass.logs import steady_log
@@ -33,16 +34,6 @@ class News(Enum):
     STORE_CHANGED = auto()  # somebody wrote something: a run, a schedule, a cancel
     JOBS_STORED = auto()  # the store knows the jobs of this worker, and their schedules
     RUN_DUE = auto()  # a run that this worker sent back with a short delay
-
-
-class ServiceHost(Protocol):
-    """The worker that runs a service, as the service sees it."""
-
-    def runs_ready(self) -> None:
-        """The service moved runs to their queues: there may be something to claim."""
-
-    def task_ended(self, task: "asyncio.Task[None]", /) -> None:
-        """The task of the service is over, canceled or by an error."""
 
 
 class Service(ABC):

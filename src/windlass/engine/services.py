@@ -5,8 +5,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from windlass.engine.environment import Environment
+from windlass.engine.hosts import ServiceHost
 from windlass.engine.scheduler import Scheduler
-from windlass.engine.service import News, Service, ServiceHost
+from windlass.engine.service import News, Service
 from windlass.engine.sweeper import Sweeper
 from windlass.engine.throttle import Throttle
 

@@ -38,15 +38,20 @@ class Signal(Generic[T]):
             listener(value)
 
     @contextmanager
+    def calling(self, listener: Callable[[T], None]) -> Iterator[None]:
+        """Call the listener with each value, until the end of the block, where it is emitted."""
+        self._listeners = (*self._listeners, listener)
+        try:
+            yield
+        finally:
+            self._listeners = tuple(one for one in self._listeners if one is not listener)
+
+    @contextmanager
     def heard(self) -> Iterator["Heard[T]"]:
         """Listen from now on, until the end of the block, on the running loop."""
         heard = Heard[T]()
-        listener = heard.hear  # one object: each access would make another
-        self._listeners = (*self._listeners, listener)
-        try:
+        with self.calling(heard.hear):
             yield heard
-        finally:
-            self._listeners = tuple(one for one in self._listeners if one is not listener)
 
 
 class Heard(Generic[T]):
@@ -95,8 +100,8 @@ class WorkerSignals:
     """A claim brought these runs; they have a seat, or wait for one."""
     recorded: Signal[Held] = field(default_factory=Signal)
     """The store has answered the end of this lease, and the worker holds it no more."""
-    answered: Signal[None] = field(default_factory=Signal)
-    """A round trip to the store is over, whatever came of it."""
+    changed: Signal[int] = field(default_factory=Signal)
+    """Leases came, or a lease or a seat is free; how many leases it holds."""
     renewed: Signal[RenewReply] = field(default_factory=Signal)
     """The heartbeat was answered, and its orders were carried out."""
     stopping: Signal[None] = field(default_factory=Signal)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Finish, Want
-from windlass.engine.lanes import Lane, Look
+from windlass.engine.lanes import Lane
+from windlass.engine.search import Look
 
 
 @dataclass(slots=True)
