@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, reap, within, working
+from tests.fixtures.apps import PATIENCE, hub_of, reap, within, working
 from windlass import Context, StoreError, StoreFull, StoreRefused, Windlass, Worker
 from windlass.domain.run import JobRow, WorkerInfo
+from windlass.errors import WindlassError
 from windlass.store.interface import Call
 
 MOMENTS = [StoreFull("No room."), StoreError("An error of the disk.")]
@@ -69,11 +70,9 @@ async def workers(app: Windlass) -> Sequence[WorkerInfo]:
     return await app.store.arun(app.store.operations.list_workers())
 
 
-async def stored(app: Windlass, job: str) -> None:
-    """Wait until the store knows a job."""
-    async with asyncio.timeout(PATIENCE):
-        while await named(app, job) is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+def was_taken(error: WindlassError | None) -> bool:
+    """Whether the store took the jobs."""
+    return error is None
 
 
 # -- a new name ---------------------------------------------------------------------------------
@@ -144,8 +143,10 @@ async def test_new_jobs_are_stored_after_a_bad_moment(
 ) -> None:
     define(app)
     async with working(app) as worker:
-        await adopted(app, worker, moods, error)
-        await stored(app, "more")
+        with hub_of(worker).roster.stored.heard() as stored:
+            await adopted(app, worker, moods, error)
+            await stored.until(was_taken)
+        assert await named(app, "more") is not None
         assert [info.jobs for info in await workers(app)] == [("work", "more")]
 
 
@@ -161,13 +162,14 @@ async def test_jobs_that_change_while_a_worker_comes_back_are_those_it_is_known_
         moods.over.clear()
         await reap(app, url, run)
         await within(moods.met)
-        worker.adopt([replace(work.spec, queue="other"), replace(work.spec, name="more")])
-        await stored(app, "more")
-        moods.over.set()
-        assert await app.aresult(run.id, timeout=PATIENCE) == 2
-        async with asyncio.timeout(PATIENCE):
-            while [info.jobs for info in await workers(app)] != [("work", "more")]:  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        with hub_of(worker).roster.stored.heard() as stored:
+            worker.adopt([replace(work.spec, queue="other"), replace(work.spec, name="more")])
+            await stored.until(was_taken)
+            assert await named(app, "more") is not None
+            moods.over.set()
+            assert await app.aresult(run.id, timeout=PATIENCE) == 2
+            while [info.jobs for info in await workers(app)] != [("work", "more")]:
+                await stored.next()
     found = await named(app, "work")
     assert found is not None
     assert found.queue == "other"
@@ -178,10 +180,11 @@ async def test_new_jobs_that_are_refused_wait_for_the_next_change(
 ) -> None:
     define(app)
     async with working(app, poll="10ms") as worker:
-        await adopted(app, worker, moods, StoreRefused("Not these."))
-        async with asyncio.timeout(PATIENCE):
-            while "new jobs not stored" not in caplog.messages:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-        assert await named(app, "more") is None
-        worker.adopt(app.jobs.specs())
-        await stored(app, "more")
+        with hub_of(worker).roster.stored.heard() as stored:
+            await adopted(app, worker, moods, StoreRefused("Not these."))
+            await stored.until(lambda error: isinstance(error, StoreRefused))
+            assert "new jobs not stored" in caplog.messages
+            assert await named(app, "more") is None
+            worker.adopt(app.jobs.specs())
+            await stored.until(was_taken)
+        assert await named(app, "more") is not None

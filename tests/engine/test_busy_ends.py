@@ -12,7 +12,7 @@ import pytest
 
 from tests.engine.test_large_trips import gathering, succeeded
 from tests.engine.test_leases import Moody, Serving, cycle_of
-from tests.fixtures.apps import PATIENCE, holds, within
+from tests.fixtures.apps import PATIENCE, holds, hub_of, within
 from windlass import Retry, Status, StoreBusy, StoreUnavailable, Windlass
 from windlass.domain.run import CycleReply, Finish, Held, Want
 from windlass.store.interface import Call
@@ -110,10 +110,10 @@ async def test_a_worker_whose_row_is_locked_asks_again(app: Windlass, locking: L
     job = gathering(app, 1, lambda n: n)
     locking.worker_locked = True
     run = await job.aenqueue(n=1)
-    async with Serving(app, locking):
-        async with asyncio.timeout(PATIENCE):
-            while len(locking.cycles) < 4:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+    async with Serving(app, locking) as worker:
+        with hub_of(worker).pump.sent.heard() as sent:
+            for _ in range(4):
+                await sent.next()
         locking.worker_locked = False
         assert await succeeded([run]) == [1]
 
@@ -125,20 +125,19 @@ async def test_a_worker_whose_row_is_locked_asks_again(app: Windlass, locking: L
 async def test_claims_have_their_turn_although_every_end_is_lost(
     app: Windlass, locking: Locking, error: Exception
 ) -> None:
-    begun = 0
+    begun = asyncio.Semaphore(0)
 
     @app.job
     async def work(n: int) -> None:
-        nonlocal begun
-        begun += 1
+        begun.release()
 
     back = asyncio.Event()
     locking.fails = lambda finishes, _: error if finishes and not back.is_set() else None
     runs = await app.aenqueue_many(work.request(n) for n in range(20))
     async with Serving(app, locking, concurrency=4):
         async with asyncio.timeout(PATIENCE):
-            while begun < 20:  # noqa: ASYNC110 - one seatful after another
-                await asyncio.sleep(0.01)
+            for _ in runs:  # one seatful after another
+                await begun.acquire()
         back.set()
         assert await succeeded(runs) == [1] * 20
 

@@ -13,7 +13,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.fixtures.apps import PATIENCE, at_rest, opened, reached, take_ahead, within, working
+from tests.fixtures.apps import (
+    PATIENCE,
+    at_rest,
+    opened,
+    reached,
+    service_of,
+    take_ahead,
+    within,
+    working,
+)
 from windlass import (
     AttemptOutcome,
     BadOption,
@@ -25,6 +34,8 @@ from windlass import (
     SyncContext,
     Windlass,
 )
+from windlass.engine.sweeper import Sweeper
+from windlass.engine.worker import Worker
 from windlass.sources import ManualSources, Sources
 
 
@@ -45,13 +56,14 @@ def check_overrun(run: Run, attempts: int = 1) -> None:
     assert (run.attempt, len(run.attempts)) == (attempts, attempts)
 
 
-async def swept(run: Run, sources: ManualSources) -> None:
+async def swept(worker: Worker, run: Run, sources: ManualSources) -> None:
     """Let its deadline pass, and time for more sweeps: one may be under way, or find it running."""
     sources.clock.advance(5)
-    async with asyncio.timeout(PATIENCE):
-        while not (await run.arefresh()).status.finished:
-            sources.clock.advance(0.1)
-            await asyncio.sleep(0.01)
+    with service_of(worker, Sweeper).swept.heard() as sweeps:
+        async with asyncio.timeout(PATIENCE):
+            while not (await run.arefresh()).status.finished:
+                sources.clock.advance(0.1)
+                await sweeps.next()
 
 
 async def test_async_handler_is_stopped_for_good(app: Windlass) -> None:
@@ -138,9 +150,9 @@ async def test_deadline_ends_the_waits_between_attempts(
         raise ValueError("no")
 
     run = await fails.using(deadline="5s").aenqueue()
-    async with working(app):
+    async with working(app) as worker:
         await reached(app, run.id, Status.SCHEDULED)
-        await swept(run, sources)
+        await swept(worker, run, sources)
     check_overrun(run)
     assert [attempt.outcome for attempt in run.attempts] == [AttemptOutcome.FAILED]
 
@@ -157,9 +169,9 @@ async def test_timeout_before_the_deadline_is_tried_again(
         await asyncio.Event().wait()
 
     run = await slow.using(deadline="5s").aenqueue()
-    async with working(app):
+    async with working(app) as worker:
         await within(again)
-        await swept(run, sources)
+        await swept(worker, run, sources)
     assert (run.status, run.failure) == ("failed", Failure.DEADLINE)
 
 

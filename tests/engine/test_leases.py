@@ -267,9 +267,7 @@ async def test_late_end_cannot_touch_the_lease_of_another(
             async with working(other):
                 await within(taken)
                 go.set()
-                async with asyncio.timeout(PATIENCE):
-                    while first.busy:  # noqa: ASYNC110 - until its end was answered
-                        await asyncio.sleep(0.005)
+                await holds(first, 0)  # its end was answered
                 assert (await run.arefresh()).status == "running"
                 finish.set()
                 assert await app.aresult(run.id, timeout=10) == "attempt 2"

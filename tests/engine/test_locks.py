@@ -7,7 +7,7 @@ and so is the server. `SOON` is much less than a call may take before it is give
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,8 +15,10 @@ import psycopg
 import pytest
 
 from tests.engine.test_large_trips import gathering
-from tests.fixtures.apps import PATIENCE, opened, reached, working
+from tests.fixtures.apps import PATIENCE, hub_of, opened, reached, service_of, working
 from windlass import Run, Status, StoreBusy, Windlass
+from windlass.engine.scheduler import Scheduler
+from windlass.engine.worker import Worker
 
 SOON = 6.0
 MANY = 20
@@ -236,9 +238,29 @@ async def test_runs_expire_beside_one_that_is_held(
 # -- schedules ------------------------------------------------------------------------------------
 
 
+class Ticks:
+    """What the schedules of an application have done."""
+
+    def __init__(self, app: Windlass, worker: Worker) -> None:
+        self._app = app
+        self._scheduler = service_of(worker, Scheduler)
+
+    async def fired(self, key: str) -> int:
+        """How often one has fired."""
+        return (await self._app.schedules.aget(key)).fired
+
+    async def more(self, key: str, times: int) -> None:
+        """Wait until one has fired so many times more."""
+        schedule = (await self._app.schedules.aget(key)).id
+        with self._scheduler.fired.heard() as fired:
+            async with asyncio.timeout(SOON):
+                while times > 0:
+                    times -= sum(run.schedule == schedule for run in await fired.next())
+
+
 @asynccontextmanager
-async def ticking(app: Windlass, overlap: str) -> AsyncIterator[Callable[[str], Any]]:
-    """A worker and two schedules that fire each second; tells how often one has fired."""
+async def ticking(app: Windlass, overlap: str) -> AsyncIterator[Ticks]:
+    """A worker and two schedules that fire each second."""
 
     @app.job
     async def tick() -> None:
@@ -249,48 +271,36 @@ async def ticking(app: Windlass, overlap: str) -> AsyncIterator[Callable[[str], 
 
     await app.schedules.aput(tick, key="tick", interval="1s", overlap=overlap)
     await app.schedules.aput(tock, key="tock", interval="1s")
-
-    async def fired(key: str) -> int:
-        return (await app.schedules.aget(key)).fired
-
-    async with working(app, concurrency=100, drain=0):
-        yield fired
-
-
-async def more(fired: Callable[[str], Any], key: str, times: int) -> None:
-    """Wait until a schedule has fired so many times more."""
-    before = await fired(key)
-    async with asyncio.timeout(SOON):
-        while await fired(key) < before + times:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    async with working(app, concurrency=100, drain=0) as worker:
+        yield Ticks(app, worker)
 
 
 async def test_a_schedule_that_is_held_delays_no_other(app: Windlass, holder: Connection) -> None:
-    async with ticking(app, "allow") as fired:
-        await more(fired, "tick", 1)
+    async with ticking(app, "allow") as ticks:
+        await ticks.more("tick", 1)
         holder.execute("select from windlass.schedules where key = 'tick' for update")
-        before = await fired("tick")
-        await more(fired, "tock", 3)
-        assert await fired("tick") == before
+        before = await ticks.fired("tick")
+        await ticks.more("tock", 3)
+        assert await ticks.fired("tick") == before
         assert (await app.schedules.aget("tock")).missed == 0
         holder.rollback()
-        await more(fired, "tick", 1)
+        await ticks.more("tick", 1)
 
 
 async def test_a_run_that_a_schedule_cannot_stop_delays_no_other_schedule(
     app: Windlass, holder: Connection
 ) -> None:
     """`cancel_running` ends the earlier run; somebody has that locked."""
-    async with ticking(app, "cancel_running") as fired:
-        await more(fired, "tick", 2)
+    async with ticking(app, "cancel_running") as ticks:
+        await ticks.more("tick", 2)
         holder.execute("select from windlass.leases where job = 'tick' for update")
-        before = await fired("tick")
-        await more(fired, "tock", 4)
-        assert await fired("tick") == before
+        before = await ticks.fired("tick")
+        await ticks.more("tock", 4)
+        assert await ticks.fired("tick") == before
         # Each try of the one that is held costs the other a second at most, all five seconds.
         assert (await app.schedules.aget("tock")).missed <= 2
         holder.rollback()
-        await more(fired, "tick", 1)
+        await ticks.more("tick", 1)
 
 
 async def test_schedules_are_stored_beside_one_that_is_held(
@@ -306,14 +316,14 @@ async def test_schedules_are_stored_beside_one_that_is_held(
         gate = Gate(newer)
         for key in ("a", "b", "c"):
             newer.schedule("quick", input={"n": 2}, key=key, interval="1h")
-        async with working(newer):
+        async with working(newer) as worker:
             await ended([await gate.quick.aenqueue(n=1)])
             versions = {row.key: row.version for row in await newer.schedules.alist()}
             assert versions == {"a": 2, "b": 1, "c": 2}
-            holder.rollback()
-            async with asyncio.timeout(SOON):
-                while (await newer.schedules.aget("b")).version == 1:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+            with hub_of(worker).roster.stored.heard() as stored:
+                holder.rollback()
+                await stored.until(lambda error: error is None, SOON)
+            assert (await newer.schedules.aget("b")).version == 2
 
 
 # -- definitions ----------------------------------------------------------------------------------
@@ -336,15 +346,16 @@ async def test_a_worker_starts_beside_a_definition_that_is_held(
         @newer.job
         async def young() -> None: ...
 
-        async with working(newer):
+        async with working(newer) as worker:
             await ended([await quick.aenqueue(n=1)])
             await ended([await newer.aenqueue("young")])
             assert look.execute("select 1 from windlass.jobs where name = 'young'").fetchone()
-            holder.rollback()
-            async with asyncio.timeout(SOON):
-                asked = "select 1 from windlass.jobs where name = 'quick' and max_attempts = %s"
-                while not look.execute(asked, (9 if changed else 5,)).fetchone():  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+            with hub_of(worker).roster.stored.heard() as stored:
+                holder.rollback()
+                if changed:
+                    await stored.until(lambda error: error is None, SOON)
+            asked = "select max_attempts from windlass.jobs where name = 'quick'"
+            assert look.execute(asked).fetchone() == (9 if changed else 5,)
 
 
 # -- whole tables ---------------------------------------------------------------------------------

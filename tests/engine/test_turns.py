@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.fixtures.apps import PATIENCE, working
+from tests.fixtures.apps import PATIENCE, within, working
 from tests.fixtures.hosts import PumpHost
 from windlass import Context, SyncContext, Windlass
 from windlass.domain.job import Executor
@@ -19,6 +19,7 @@ from windlass.engine.environment import Environment
 from windlass.engine.holdings import Holdings
 from windlass.engine.lanes import Lane
 from windlass.engine.pump import Pump
+from windlass.engine.trip import Trip
 from windlass.sources import Sources
 
 
@@ -109,10 +110,15 @@ async def test_lanes_are_asked_in_turns(number: int) -> None:
     executors = list(Executor)[:number]
     found = [Lane(executor, 10, (executor.value,), None) for executor in executors]
     pump = Pump(Environment(store, Sources.manual()), Holdings(), found, PumpHost())
-    pump.hunger()
-    async with asyncio.timeout(PATIENCE):
-        while len(store.jobs) < 12:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-    pump.claiming = False
+    enough = asyncio.Event()
+
+    def count_claims(_: Trip) -> None:
+        pump.claiming = len(store.jobs) + 1 < 12  # those before, and this one
+        if not pump.claiming:
+            enough.set()
+
+    with pump.sent.calling(count_claims):
+        pump.hunger()
+        await within(enough)
     await pump.flushed()
     assert {store.jobs.count(lane.jobs[0]) for lane in found} == {len(store.jobs) // number}

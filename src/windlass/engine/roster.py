@@ -16,6 +16,7 @@ from windlass.engine.hosts import RosterHost
 from windlass.engine.lanes import Lane
 from windlass.engine.options import WorkerOptions
 from windlass.engine.registration import store_jobs
+from windlass.engine.signals import Signal
 from windlass.errors import SchemaMismatch, StoreError, StoreRefused, WindlassError
 from windlass.logs import steady_log
 from windlass.sources import Sources
@@ -37,6 +38,8 @@ class Roster:
         self.jobs: dict[str, JobSpec] = {}
         self.lanes = {executor: Lane(executor, 0, (), options.queues) for executor in self._seats}
         self._changed = asyncio.Event()
+        self.stored: Signal[WindlassError | None] = Signal()
+        """It tried to store the jobs after a change; why the store did not take them, if so."""
         self.replace(jobs)
         self._changed.clear()
 
@@ -100,12 +103,16 @@ class Roster:
             try:
                 await store_jobs(store, self.rows(), host.worker)
                 await host.jobs_stored()
+                self.stored.emit(None)
             except SchemaMismatch:
                 raise
             except WindlassError as error:
-                if isinstance(error, StoreError) and not isinstance(error, StoreRefused):
+                again = isinstance(error, StoreError) and not isinstance(error, StoreRefused)
+                if again:
                     self._changed.set()
                     log.warning("new jobs not stored yet", extra={"error": str(error)})
-                    await asyncio.sleep(self._options.poll)
                 else:
                     log.error("new jobs not stored", extra={"error": str(error)})
+                self.stored.emit(error)
+                if again:
+                    await asyncio.sleep(self._options.poll)
