@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from windlass import BadDuration, BadOption, UsageError, Windlass, Worker, WorkerOptions
+from windlass import BadDuration, BadOption, UsageError, Windlass, Worker, WorkerOptions, parts
 
 
 @pytest.fixture
@@ -30,7 +30,9 @@ def test_worker_has_the_applications_settings(app: Windlass) -> None:
     options = options_of(worker)
     assert (options.lease, options.renew, options.sweep) == (9.0, 3.0, 1.5)
     assert (options.concurrency, options.queues) == (7, ("a", "b"))
-    assert [type(service).__name__ for service in worker.services] == ["Sweeper", "Scheduler"]
+    every = [type(service) for service in parts.services(app)]
+    assert [type(service) for service in worker.services] == every
+    assert {parts.Sweeper, parts.Scheduler} <= set(every)
 
 
 def test_worker_may_have_settings_of_its_own(app: Windlass) -> None:
