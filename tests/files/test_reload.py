@@ -210,18 +210,18 @@ async def test_hundreds_of_reloads_under_running_attempts(
 
 
 @measured
-def test_a_thousand_reloads_use_no_more_memory(folder: Folder, alone: Windlass) -> None:
+def test_many_reloads_use_no_more_memory(folder: Folder, alone: Windlass) -> None:
     for name in range(5):
         folder.write(f"job{name}.py", f"from ._helper import VALUE\n{GOOD}")
     folder.write("bad.py", "from ._helper import VALUE\nraise ValueError(VALUE)")
     before = private_modules()
     alone.jobs.load()
     used = 0
-    for number in range(1000):
+    for number in range(250):  # what one would keep is a quarter of a megabyte
         folder.write("_helper.py", f"VALUE = {number}\nFILL = list(range(1000))")
         alone.jobs.reload()
-        if number == 100:
+        if number == 50:
             used = memory()
 
-    assert memory() - used < 20 * 1024 * 1024
+    assert memory() - used < 15 * 1024 * 1024
     assert len({name.partition(".")[0] for name in private_modules() - before}) == 1
