@@ -26,7 +26,7 @@ SERVING = [
     Instant("cli/loading.py:application"),
     *(Instant("cli/signals.py:during", line) for line in (6, 7, 8, 9, 11)),
     Instant("cli/serving.py:_work"),
-    Instant("engine/worker.py:_register"),
+    Instant("engine/hub.py:register"),
 ]
 SUPERVISING = [
     Instant("logs.py:<module>", 5),

@@ -16,9 +16,14 @@ begin
             detail = json_build_array('retry', 'takes max_attempts of 1 to 1,000,000',
                                       'max_attempts')::text;
   end if;
-  v_move := windlass.reopen_run(p_tenant, p_id, 'retry', p_max_attempts);
+  -- It may move between two looks, see windlass.stop_run.
+  for v_round in 1..20 loop
+    v_move := windlass.reopen_run(p_tenant, p_id, 'retry', p_max_attempts);
+    exit when v_move.id is not null;
+    perform windlass.check_verb(p_tenant, p_id, 'retry');
+  end loop;
   if v_move.id is null then
-    perform windlass.refuse_run(p_tenant, p_id, 'retry');
+    raise exception 'run % keeps moving, try again', p_id using errcode = '40001';
   end if;
   if p_max_attempts is not null then
     v_move.data := json_build_object('max_attempts', p_max_attempts);

@@ -18,7 +18,6 @@ declare
   v_due timestamptz;
   v_last timestamptz;
   v_move windlass.move;
-  v_status text;
 begin
   if (p_at is null) = (p_delay is null) then
     raise exception 'say either p_at or p_delay'
@@ -40,11 +39,7 @@ begin
     exit when v_move.id is not null;
     v_move := windlass.reopen_run(p_tenant, p_id, 'reschedule');
     exit when v_move.id is not null;
-    select v.status into v_status from windlass.run_view v
-     where v.tenant = p_tenant and v.id = p_id;
-    if not found or windlass.next_status(v_status, 'reschedule') is null then
-      perform windlass.refuse_run(p_tenant, p_id, 'reschedule');
-    end if;
+    perform windlass.check_verb(p_tenant, p_id, 'reschedule');
   end loop;
   if v_move.id is null then
     raise exception 'run % keeps moving, try again', p_id using errcode = '40001';

@@ -20,12 +20,7 @@ begin
   for v_round in 1..20 loop
     v_move := windlass.take_waiting(p_tenant, p_id, 'reprioritize');
     exit when v_move.id is not null;
-    perform 1 from windlass.run_view v
-      where v.tenant = p_tenant and v.id = p_id
-        and windlass.next_status(v.status, 'reprioritize') is not null;
-    if not found then
-      perform windlass.refuse_run(p_tenant, p_id, 'reprioritize');
-    end if;
+    perform windlass.check_verb(p_tenant, p_id, 'reprioritize');
   end loop;
   if v_move.id is null then
     raise exception 'run % keeps moving, try again', p_id using errcode = '40001';
