@@ -58,6 +58,12 @@ def test_a_table_is_aligned_whatever_the_script() -> None:
     assert lines == ["NAME      N  NOTE", "日本      7  a", "ab    1,000"]
 
 
+def test_numbers_in_the_last_column_are_aligned_too() -> None:
+    lines = output.table(("NAME", ">RUNS"), [("a", "7"), ("b", ""), ("c", "12,000")])
+
+    assert lines == ["NAME    RUNS", "a          7", "b", "c     12,000"]
+
+
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal of 20 columns."""

@@ -106,10 +106,12 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str =
     last = len(titles) - 1
     widths = [max(width_of(row[i]) for row in shown) for i in range(last)]
     room = columns() - len(indent) - sum(widths) - len(GAP) * last
+    end_width = max(width_of(row[last]) for row in shown) if right[last] else 0
     lines = []
     for row in shown:
         cells = [_pad(row[i], widths[i], right=right[i]) for i in range(last)]
         end = row[last] if width_of(row[last]) <= room else cut(_ANSI.sub("", row[last]), room)
+        end = _pad(end, min(end_width, room), right=right[last])
         lines.append((indent + GAP.join([*cells, end])).rstrip())
     return lines
 
