@@ -19,6 +19,10 @@ def test_counts_are_a_mapping_by_name(app: Windlass) -> None:
     job.using(delay="1h", queue="b").enqueue()
 
     assert dict(app.counts()) == {"queued": 3, "scheduled": 1}
+    assert repr(app.counts()) in (
+        "Counts(status, {'queued': 3, 'scheduled': 1})",
+        "Counts(status, {'scheduled': 1, 'queued': 3})",
+    )
     assert dict(app.counts(by="queue")) == {"a": 2, "b": 2}
     assert dict(app.counts(by="job")) == {"greet": 4}
     assert app.counts().estimated == frozenset()

@@ -93,7 +93,7 @@ def count_runs(tx: Transaction, tenant: str, by: By, most: int) -> Sequence[Coun
     found = {Status(status): n for status, n in tx.fetch("count_by_status", {"tenant": tenant})}
     (runs,) = tx.fetch_one("count_records", {"tenant": tenant}) or (0,)
     found[Status.SUCCEEDED] = runs - sum(found.values())
-    return [Count(name=status, status=status, count=n) for status, n in found.items() if n]
+    return [Count(name=status.value, status=status, count=n) for status, n in found.items() if n]
 
 
 def queue_ages(tx: Transaction, tenant: str, most: int) -> Sequence[QueueAge]:
