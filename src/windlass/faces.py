@@ -79,7 +79,7 @@ class AppFaces(RunFaces):
         """How many runs there are, by status, queue or job: `app.counts()["failed"]`.
 
         Cheap at millions of runs: beyond some thousands, PostgreSQL estimates, and `.estimated`
-        says for which names. Runs that have succeeded are counted by status alone.
+        says for which names. Succeeded runs are counted by status only.
         """
         verbs = self._verbs
         return verbs.perform(verbs.counts(by=by))

@@ -129,8 +129,8 @@ def put(
 ) -> None:
     """Log as a SteadyLog does, for events of which there are thousands a second.
 
-    It must be wanted (`isEnabledFor`), `extra` must name nothing that every event has, and nobody
-    is told from where it was logged.
+    Call it only if the level is enabled (`isEnabledFor`), and with an `extra` that names no
+    standard field. The record does not say which line logged it.
     """
     try:
         make = logging.getLogRecordFactory()

@@ -58,7 +58,7 @@ class AppVerbs(RunVerbs):
         """How many runs there are, by status, queue or job: `app.counts()["failed"]`.
 
         Cheap at millions of runs: beyond some thousands, PostgreSQL estimates, and `.estimated`
-        says for which names. Runs that have succeeded are counted by status alone.
+        says for which names. Succeeded runs are counted by status only.
         """
         kind = check_by(by)
         rows = yield self._scope.store.operations.count_runs(self._scope.tenant, kind, MOST_COUNTED)

@@ -50,7 +50,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "cancel": Entry("control", "cancel", "End runs, or ask running ones to end."),
         "retry": Entry("control", "retry", "Run failed or canceled runs again."),
         "reschedule": Entry("control", "reschedule", "Move runs to another time."),
-        "reprioritize": Entry("control", "reprioritize", "Let runs wait in another place."),
+        "reprioritize": Entry("control", "reprioritize", "Change priority or queue of runs."),
     },
     "Store": {
         "migrate": Entry("migrate", "migrate", "Bring the database's schema up to date."),

@@ -75,14 +75,14 @@ def reschedule(
 @click.command
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
 @click.option("--priority", metavar="N", type=int, help="Larger is more urgent; 0 is usual.")
-@click.option("--queue", metavar="NAME", help="The queue that they are to wait in.")
+@click.option("--queue", metavar="NAME", help="Move them to this queue.")
 @place_options
 def reprioritize(
     place: Place, run_ids: tuple[str, ...], priority: int | None, queue: str | None
 ) -> None:
-    """Give runs that have not started another priority, or another queue.
+    """Change the priority or the queue of runs that have not started.
 
-    They keep their time: in the new place they come before what became ready after them.
+    Each keeps the time at which it became ready, so it runs before those that became ready later.
 
     \b
     windlass reprioritize 0197c0de-... --priority 10

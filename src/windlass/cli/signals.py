@@ -31,7 +31,7 @@ waits for it, so none of the others hears of it.
 - A signal to a single thread (`signal.raise_signal`) comes to Python's signal handler in that
   thread, and so does one that came while the process was stopped (SIGSTOP): nobody can tell who
   sent it, so it is passed on to the main thread as from outside.
-- A supervisor that is gone is told by `Signals.ask`, which is as good as a signal from outside.
+- If the supervisor is gone, `Signals.ask` stops the worker, as a signal from outside would.
 - Where there is no `sigwaitinfo` (macOS, Windows) the work is done in the main thread, signals come
   to Python's signal handlers, and all are taken for signals from outside. The handlers are Python's
   own, not the event loop's: those would wait for the very handler that blocks the loop.

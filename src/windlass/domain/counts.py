@@ -20,7 +20,7 @@ class By(StrEnum):
     """What runs are counted by."""
 
     STATUS = "status"
-    QUEUE = "queue"  # live and dead runs: how many have succeeded, nobody counts by queue
+    QUEUE = "queue"  # live and dead runs; succeeded ones are counted by status only
     JOB = "job"
 
 

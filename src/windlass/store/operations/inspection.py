@@ -30,8 +30,8 @@ class InspectionOperations:
     def count_runs(self, tenant: str, by: By, most: int) -> Sequence[Count]:
         """How many runs of a tenant there are, by status and name; names without runs are left out.
 
-        Rows beyond ``most`` of a status may be estimated. How many have succeeded is told by status
-        alone, not by queue or job.
+        Rows beyond ``most`` of a status may be estimated. Succeeded runs are counted by status
+        only, not by queue or job.
         """
 
     @scan()

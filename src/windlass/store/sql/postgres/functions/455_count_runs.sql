@@ -1,7 +1,7 @@
 -- How many runs of a tenant there are, by status and by name: p_by is 'queue', 'job', or 'status',
 -- whose names are those of the statuses. Exact up to p_most rows of a status. Beyond that it is
 -- estimated: the whole by the planner's statistics, its parts by those of the first p_most rows.
--- How many have succeeded is told by status alone.
+-- Succeeded runs are counted by status only.
 create or replace function windlass.count_runs(
   p_tenant text, p_by text default 'status', p_most integer default 10000
 ) returns table (name text, status text, count bigint, exact boolean)
