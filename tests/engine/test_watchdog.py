@@ -319,8 +319,8 @@ def test_a_claim_that_was_under_way_brings_nothing(
         return reply
 
     monkeypatch.setattr(app.store, "arun", slow)
-    run = late.enqueue()
     with at_work(app):
+        run = late.enqueue()  # not before: a blocked loop does not say that it has started
         assert gate.reached.wait(PATIENCE)
         eventually(lambda: run.refresh().status == "queued", "it is given back")
         gate.open()
