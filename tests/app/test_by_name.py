@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.fixtures.apps import opened, working
+from tests.fixtures.apps import PATIENCE, opened, working
 from windlass import (
     BadArguments,
     BadOption,
@@ -68,6 +69,27 @@ async def test_by_name_without_the_handler(app: Windlass, url: str) -> None:
         assert await other.aresult(first.id, timeout=10) == "Ada"
         assert await other.aresult(second.id, timeout=10) == "Bob Bob"
         assert await other.aresult(third.id, timeout=10) == {"first": 1, "second": 2}
+
+
+async def test_what_is_stored_is_read_without_the_handler(app: Windlass, url: str) -> None:
+    define(app)
+    before = app.sources.now()
+    async with opened(url) as other:
+        assert (other.jobs.stored(), other.jobs.look_up("greet")) == ([], None)
+        store_jobs(app)
+        greet = other.jobs.look_up("greet")
+        found = await other.jobs.astored()
+
+        assert greet is not None
+        assert greet == await other.jobs.alook_up("greet")
+        assert (greet.queue, greet.priority, greet.max_attempts) == ("mail", 4, 2)
+        assert [p["name"] for p in greet.parameters or ()] == ["name", "times"]
+        assert abs(greet.created_at - before) < timedelta(seconds=PATIENCE)
+        assert greet.created_at == greet.updated_at
+        assert [job.name for job in found] == ["anything", "greet", "nothing"]
+        assert greet in found
+        assert greet.to_dict()["updated_at"].endswith("Z")
+        assert (len(other.jobs), other.jobs.look_up("unheard")) == (0, None)
 
 
 WHERE = "import the module that defines it, or start a worker that has it."

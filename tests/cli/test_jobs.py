@@ -106,6 +106,24 @@ def test_runs_of_a_job(folder: Path, store: str) -> None:
     assert "There is no job 'other'" in fails(2, "jobs", "runs", "other")
 
 
+def test_what_the_store_knows(folder: Path, store: str) -> None:
+    with started(command("worker", "--drain"), folder) as process:
+        assert process.ends() == 0
+    (folder / "jobs/hello.py").unlink()
+
+    titles, line = ok("jobs", "list", "--stored").splitlines()
+    assert titles.split() == ["JOB", "QUEUE", "TAKES", "VERSION", "CREATED", "UPDATED"]
+    assert line.split()[:3] == ["hello", "default", "name?"]
+    (found,) = ok_json("jobs", "list", "--stored", "--json")
+    assert (found["name"], found["created_at"]) == ("hello", found["updated_at"])
+
+
+def test_a_store_that_knows_no_jobs(folder: Path, store: str) -> None:
+    ok("migrate")
+    assert "The store knows no jobs" in ok("jobs", "list", "--stored")
+    assert ok_json("jobs", "list", "--stored", "--json") == []
+
+
 def test_a_worker_runs_job_files_without_an_application(folder: Path, store: str) -> None:
     with started(command("worker", "--drain"), folder) as process:
         assert process.ends() == 0

@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.kit import ABSENT, JOB, LEASE, Driver, ids, make_error, raw, reachable, ref
 from tests.conformance.places import Place, PostgresPlace
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Finish, JobRow, RunFilter, RunRef
+from windlass.domain.run import Finish, JobRecord, JobRow, RunFilter, RunRef
 from windlass.domain.states import Failure, Status
 from windlass.errors import BadArguments
 from windlass.sources import Ids, ManualClock
@@ -21,7 +21,16 @@ from windlass.store.sqlite import runs
 
 
 def _jobs(drive: Driver, tenant: str = "default") -> list[JobRow]:
-    return list(drive.call(drive.ops.list_jobs(tenant)))
+    return [_definition(job) for job in drive.call(drive.ops.list_jobs(tenant))]
+
+
+def _job(drive: Driver, name: str) -> JobRow | None:
+    found = drive.call(drive.ops.get_job("default", name))
+    return None if found is None else _definition(found)
+
+
+def _definition(job: JobRecord) -> JobRow:
+    return JobRow(**{name: getattr(job, name) for name in JobRow.__struct_fields__})
 
 
 def test_a_job_comes_back_as_it_was_defined(drive: Driver) -> None:
@@ -39,7 +48,7 @@ def test_a_job_comes_back_as_it_was_defined(drive: Driver) -> None:
 
     drive.call(drive.ops.sync_jobs([job]))
 
-    assert drive.call(drive.ops.get_job("default", job.name)) == job
+    assert _job(drive, job.name) == job
     assert _jobs(drive) == [job]
 
 
@@ -59,7 +68,7 @@ def test_a_job_that_says_little_has_defaults(drive: Driver) -> None:
 
     drive.call(drive.ops.sync_jobs([job]))
 
-    assert drive.call(drive.ops.get_job("default", "plain")) == job
+    assert _job(drive, "plain") == job
 
 
 def test_jobs_are_listed_by_name_within_their_tenant(drive: Driver) -> None:
@@ -76,7 +85,7 @@ def test_jobs_are_listed_by_name_within_their_tenant(drive: Driver) -> None:
 def test_an_unknown_job_is_none(drive: Driver) -> None:
     drive.call(drive.ops.sync_jobs([JobRow(name="a", queue="q", tenant="acme")]))
 
-    assert drive.call(drive.ops.get_job("default", "a")) is None
+    assert _job(drive, "a") is None
 
 
 def test_a_changed_job_is_rewritten_and_an_equal_one_is_not(drive: Driver) -> None:
@@ -87,8 +96,12 @@ def test_a_changed_job_is_rewritten_and_an_equal_one_is_not(drive: Driver) -> No
 
     drive.call(drive.ops.sync_jobs([same, JobRow(name="changed", queue="q", max_attempts=2)]))
 
-    written = {row["name"]: row["updated_at"] for row in drive.rows("jobs")}
-    assert written == {"same": first, "changed": drive.now}
+    found = drive.call(drive.ops.list_jobs("default"))
+    assert [(job.name, job.created_at, job.updated_at) for job in found] == [
+        ("changed", first, drive.now),
+        ("same", first, first),
+    ]
+    assert drive.call(drive.ops.get_job("default", "changed")) == found[0]
     assert [job.max_attempts for job in _jobs(drive)] == [2, 5]
 
 

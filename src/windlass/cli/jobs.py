@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.errors import JobFileError
     from windlass.files.registry import RegisteredJob
+    from windlass.files.stored import StoredJob
 
 TITLES = ("JOB", "SCHEDULE", "VERSION", "WHERE", "NOTE")
+STORED_TITLES = ("JOB", "QUEUE", "TAKES", "VERSION", "CREATED", "UPDATED")
 
 
 @click.group
@@ -23,12 +26,16 @@ def jobs() -> None:
 
 
 @jobs.command("list")
+@click.option("--stored", is_flag=True, help="What workers told the store, without any code.")
 @json_option
 @place_options
-def list_(place: Place, as_json: bool) -> None:
+def list_(place: Place, stored: bool, as_json: bool) -> None:
     """List the jobs of the application and of its job files."""
     from windlass.cli import output
 
+    if stored:
+        _list_stored(place, as_json=as_json)
+        return
     app, _ = load(place)
     found = app.jobs.list()
     if as_json:
@@ -118,6 +125,45 @@ def job_table(found: "Sequence[RegisteredJob]") -> list[str]:
         for job in found
     ]
     return output.table(TITLES, rows)
+
+
+def _list_stored(place: Place, *, as_json: bool) -> None:
+    from windlass.cli import output
+
+    app = place.store()
+    found = app.jobs.stored()
+    if as_json:
+        click.echo(output.to_json([job.to_dict() for job in found], indent=2))
+    elif not found:
+        click.echo("The store knows no jobs: no worker has been started on it yet.")
+    else:
+        for line in stored_table(found, app.sources.now()):
+            click.echo(line)
+
+
+def stored_table(found: "Sequence[StoredJob]", now: datetime) -> list[str]:
+    """One row for each job that the store knows."""
+    from windlass.cli import output
+
+    rows = [
+        (
+            output.one_line(job.name),
+            output.one_line(job.queue),
+            output.one_line(_takes(job)),
+            job.version or "",
+            output.ago(job.created_at, now),
+            output.ago(job.updated_at, now),
+        )
+        for job in found
+    ]
+    return output.table(STORED_TITLES, rows)
+
+
+def _takes(job: "StoredJob") -> str:
+    if job.parameters is None:
+        return "anything"
+    each = (f"{p['name']}{'' if p['required'] else '?'}" for p in job.parameters)
+    return ", ".join(each) or "nothing"
 
 
 def _dict(job: "RegisteredJob") -> dict[str, Any]:

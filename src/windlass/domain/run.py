@@ -233,7 +233,7 @@ class SweepReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A job's definition as stored, so that other processes can enqueue by name."""
+    """A job's definition, stored so that other processes can enqueue by name."""
 
     name: str
     queue: str
@@ -245,6 +245,13 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parameters: tuple[dict[str, Any], ...] | None = None  # None: takes anything
     default_input: msgspec.Raw = NULL
     version: str | None = None
+
+
+class JobRecord(JobRow, frozen=True, kw_only=True):
+    """A definition as the store keeps it. ``updated_at`` is when it last became another."""
+
+    created_at: datetime
+    updated_at: datetime
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from windlass.domain.run import JobRow
+from windlass.domain.run import JobRecord, JobRow
 from windlass.store.operations.declare import read, write
 
 
@@ -17,9 +17,9 @@ class JobOperations:
         """
 
     @read()
-    def get_job(self, tenant: str, name: str) -> JobRow | None:
+    def get_job(self, tenant: str, name: str) -> JobRecord | None:
         """One job row."""
 
     @read()
-    def list_jobs(self, tenant: str) -> Sequence[JobRow]:
+    def list_jobs(self, tenant: str) -> Sequence[JobRecord]:
         """All job rows of a tenant, by name."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.domain.run import JobRow
+from windlass.domain.run import JobRecord, JobRow
 from windlass.store.postgres.statement import Statement, every, first, nothing
 
 _encode = msgspec.json.Encoder().encode
@@ -15,11 +15,11 @@ def sync_jobs(jobs: Sequence[JobRow], worker: str | None) -> Statement[None]:
     return Statement("sync_jobs", (_encode(jobs).decode(), worker), nothing)
 
 
-def get_job(tenant: str, name: str) -> Statement[JobRow | None]:
+def get_job(tenant: str, name: str) -> Statement[JobRecord | None]:
     """One job row."""
-    return Statement("get_job", (tenant, name), first(JobRow))
+    return Statement("get_job", (tenant, name), first(JobRecord))
 
 
-def list_jobs(tenant: str) -> Statement[Sequence[JobRow]]:
+def list_jobs(tenant: str) -> Statement[Sequence[JobRecord]]:
     """All job rows of a tenant."""
-    return Statement("list_jobs", (tenant,), every(JobRow))
+    return Statement("list_jobs", (tenant,), every(JobRecord))

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from windlass.domain.policy import Retry
-from windlass.domain.run import JobRow
+from windlass.domain.run import JobRecord, JobRow
 from windlass.errors import BadArguments, BadOption
 from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     from_json,
     from_json_or_none,
+    from_micros,
     raw_text,
     to_json,
     to_json_or_none,
@@ -25,13 +26,13 @@ def sync_jobs(tx: Transaction, jobs: Sequence[JobRow], worker: str | None) -> No
         tx.execute("serve_jobs", (to_json([job.name for job in jobs]), worker))
 
 
-def get_job(tx: Transaction, tenant: str, name: str) -> JobRow | None:
+def get_job(tx: Transaction, tenant: str, name: str) -> JobRecord | None:
     """Return one job row."""
     row = tx.fetch_one("get_job", (tenant, name))
     return None if row is None else _job(row)
 
 
-def list_jobs(tx: Transaction, tenant: str) -> Sequence[JobRow]:
+def list_jobs(tx: Transaction, tenant: str) -> Sequence[JobRecord]:
     """Return all job rows of a tenant, by name."""
     return [_job(row) for row in tx.fetch("list_jobs", (tenant,))]
 
@@ -52,13 +53,13 @@ def _columns(job: JobRow, now: int) -> Row:
     )  # fmt: skip
 
 
-def _job(row: Row) -> JobRow:
+def _job(row: Row) -> JobRecord:
     (
         tenant, name, queue, priority, max_attempts, timeout, retry, parameters, default_input,
-        version,
+        version, created_at, updated_at,
     ) = row  # fmt: skip
     known = from_json_or_none(parameters)
-    return JobRow(
+    return JobRecord(
         tenant=tenant,
         name=name,
         queue=queue,
@@ -69,4 +70,6 @@ def _job(row: Row) -> JobRow:
         parameters=None if known is None else tuple(known),
         default_input=to_raw(default_input),
         version=version,
+        created_at=from_micros(created_at),
+        updated_at=from_micros(updated_at),
     )

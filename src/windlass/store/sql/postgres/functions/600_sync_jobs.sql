@@ -7,12 +7,14 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set lock_timeout = '500ms'
 as $$
+declare
+  v_now timestamptz := windlass.now();
 begin
   perform windlass.check_jobs(p_jobs);
   insert into windlass.jobs as j (tenant, name, queue, priority, max_attempts, timeout, retry,
-                                  parameters, default_input, version, updated_at)
+                                  parameters, default_input, version, created_at, updated_at)
   select n.tenant, n.name, n.queue, n.priority, n.max_attempts, n.timeout, n.retry, n.parameters,
-         n.default_input, n.version, windlass.now()
+         n.default_input, n.version, v_now, v_now
     from (select coalesce(x.tenant, 'default') as tenant, x.name, x.queue,
                  coalesce(x.priority, 0) as priority, coalesce(x.max_attempts, 5) as max_attempts,
                  x.timeout, coalesce(x.retry, '{}') as retry, x.parameters, x.default_input,

@@ -17,6 +17,7 @@ create table windlass.jobs (
   parameters    json,
   default_input json,
   version       text,
+  created_at    timestamptz not null,
   updated_at    timestamptz not null,
   primary key (tenant, name)
 );

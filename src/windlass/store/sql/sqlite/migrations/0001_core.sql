@@ -19,6 +19,7 @@ create table jobs (
   parameters    text,
   default_input text,
   version       text,
+  created_at    integer not null,
   updated_at    integer not null,
   primary key (tenant, name)
 ) strict, without rowid;

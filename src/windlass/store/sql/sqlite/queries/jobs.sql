@@ -2,9 +2,9 @@
 
 -- name: sync_job
 insert into jobs (tenant, name, queue, priority, max_attempts, timeout, retry, parameters,
-                  default_input, version, updated_at)
+                  default_input, version, created_at, updated_at)
 values (:tenant, :name, :queue, :priority, :max_attempts, :timeout, :retry, :parameters,
-        :default_input, :version, :updated_at)
+        :default_input, :version, :now, :now)
 on conflict (tenant, name) do update
   set queue = excluded.queue, priority = excluded.priority,
       max_attempts = excluded.max_attempts, timeout = excluded.timeout,
@@ -18,12 +18,12 @@ on conflict (tenant, name) do update
 
 -- name: get_job
 select tenant, name, queue, priority, max_attempts, timeout, retry, parameters, default_input,
-       version
+       version, created_at, updated_at
   from jobs where tenant = :tenant and name = :name
 
 -- name: list_jobs
 select tenant, name, queue, priority, max_attempts, timeout, retry, parameters, default_input,
-       version
+       version, created_at, updated_at
   from jobs where tenant = :tenant order by name
 
 -- name: serve_jobs
