@@ -287,6 +287,28 @@ def test_a_run_that_blocks_again_and_again_is_given_up(app: Windlass) -> None:
     assert (run.failure, run.crash_count, outcomes(run)) == ("crashed", 2, ["crashed"] * 2)
 
 
+def test_a_run_that_blocks_at_once_does_not_hold_up_the_start(
+    app: Windlass, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listen = app.store.listen
+
+    async def listen_late() -> Any:
+        await asyncio.to_thread(gate.reached.wait, PATIENCE)
+        return await listen()
+
+    @app.job
+    async def blocker() -> str:
+        gate.block()
+        return "done"
+
+    monkeypatch.setattr(app.store, "listen", listen_late)
+    run = blocker.enqueue()
+    with at_work(app):  # enters although the loop is blocked
+        assert gate.reached.wait(PATIENCE)
+        gate.open()
+        assert app.result(run.id, timeout=PATIENCE) == "done"
+
+
 def test_a_short_block_costs_nothing(app: Windlass, caplog: pytest.LogCaptureFixture) -> None:
     @app.job
     async def short(ctx: Context) -> int:
@@ -319,8 +341,8 @@ def test_a_claim_that_was_under_way_brings_nothing(
         return reply
 
     monkeypatch.setattr(app.store, "arun", slow)
+    run = late.enqueue()
     with at_work(app):
-        run = late.enqueue()  # not before: a blocked loop does not say that it has started
         assert gate.reached.wait(PATIENCE)
         eventually(lambda: run.refresh().status == "queued", "it is given back")
         gate.open()

@@ -140,9 +140,10 @@ class WorkerThread:
         worker.sole = True
         if not self._wait:
             self._ready.set()
-        async with hosted(worker, self._close, wait=self._wait):
-            self._ready.set()
-            await self._stopping.wait()
+        # By a signal, which takes no turn of the loop: the first run may block that at once.
+        with worker.signals.registered.calling(lambda _: self._ready.set()):
+            async with hosted(worker, self._close, wait=self._wait):
+                await self._stopping.wait()
 
 
 async def _started(worker: Worker, task: asyncio.Task[None]) -> None:
