@@ -11,8 +11,13 @@ WORKERS ?= 3
 ARGS    ?=
 SOURCES := $(wildcard src tests tools bench examples)
 
+# Tests start hundreds of programs. Those need not compile the package anew, each for itself, even
+# where the shell forbids bytecode beside the sources.
+quick test test-all test-system test-faults: export PYTHONDONTWRITEBYTECODE :=
+quick test test-all test-system test-faults: export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
+
 .DEFAULT_GOAL := help
-.PHONY: help venv check format faces test test-system test-faults demo bench clean
+.PHONY: help venv check format faces sql quick test test-all test-system test-faults demo bench clean
 
 help: ## Print this help
 	@echo "Windlass: durable jobs for Python. Usage: make <target> [ARGS=...] [PYTHON=...]"
@@ -44,6 +49,10 @@ faces: $(STAMP) ## Write the blocking and async methods of every verb from its o
 
 sql: $(STAMP) ## Write the PostgreSQL functions that hold the rules of a run's life
 	$(BIN)/python tools/make_sql.py
+
+quick: $(STAMP) ## Run the rules, the conformance suite and the application on SQLite (under a minute)
+	$(BIN)/python -m pytest tests/domain tests/conformance tests/app tests/testing --sqlite-only \
+		-n $(WORKERS) --dist worksteal $(ARGS)
 
 test: $(STAMP) ## Run the tests on SQLite and on a private PostgreSQL
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)

@@ -8,8 +8,8 @@ import msgspec
 
 from bench.claims import Counted
 from bench.ours import INPUT, Bench, cpu_seconds
-from windlass.domain.schedule import define_schedule
-from windlass.domain.timetable import NewSchedule
+from windlass.domain.scheduling.definition import define_schedule
+from windlass.domain.scheduling.rows import NewSchedule
 from windlass.engine.environment import Environment
 from windlass.engine.scheduler import Scheduler
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -87,6 +87,29 @@ class SharedPostgres:
 shared_postgres = pytest.StashKey[dict[str, SharedPostgres]]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make quick` leave PostgreSQL out."""
+    parser.addoption(
+        "--sqlite-only", action="store_true", help="only tests that need no PostgreSQL"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take out what was not asked for; pytest tells how many tests that are."""
+    if not config.getoption("--sqlite-only"):
+        return
+    left_out = [item for item in items if _needs_postgres(item)]
+    items[:] = [item for item in items if not _needs_postgres(item)]
+    config.hook.pytest_deselected(items=left_out)
+
+
+def _needs_postgres(item: pytest.Item) -> bool:
+    asked: Sequence[str] = getattr(item, "fixturenames", ())
+    callspec = getattr(item, "callspec", None)
+    variant = [] if callspec is None else callspec.id.split("-")
+    return "pg_cluster" in asked or not {"postgres", OWN, SECOND}.isdisjoint(variant)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Give the process its handle on the servers; nothing is started yet."""
     # What a shell starts in the background ignores SIGINT; so would every process of the tests.
@@ -113,6 +136,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_configure_node(node: object) -> None:
     """Tell an xdist worker where the controller's servers are."""
     config: pytest.Config = node.config  # type: ignore[attr-defined]
+    if config.getoption("--sqlite-only"):
+        return
     found = {name: _cluster(config, name) for name in SERVERS}
     node.workerinput["windlass_postgres"] = {  # type: ignore[attr-defined]
         name: (cluster.dsn, cluster.template) for name, cluster in found.items()

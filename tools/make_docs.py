@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from windlass.domain.cron import Cron
 from windlass.domain.event import EventType
+from windlass.domain.scheduling.cron import Cron
 from windlass.domain.states import TRANSITIONS, Failure, Status, Verb
 from windlass.domain.zone import parse_zone
 

@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 
 if command -v uv >/dev/null 2>&1; then
     uv venv --quiet --allow-existing --python "$python" "$venv"
-    uv pip install --quiet --python "$venv/bin/python" \
+    uv pip install --quiet --compile-bytecode --python "$venv/bin/python" \
         --constraints constraints.txt --build-constraints constraints.txt --editable '.[test]'
     exit 0
 fi

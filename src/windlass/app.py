@@ -26,8 +26,8 @@ from windlass.schedules import Schedules
 from windlass.schedules.declared import Declared
 from windlass.schedules.wanted import ScheduleTerms
 from windlass.sources import Sources
+from windlass.store.callers_transaction import TransactionScope
 from windlass.store.interface import Migration, Store
-from windlass.store.transactions import TransactionScope
 from windlass.transport.interface import Transport
 from windlass.transport.store import StoreTransport
 from windlass.verbs import AppVerbs

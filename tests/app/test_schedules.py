@@ -21,7 +21,7 @@ from windlass import (
     UnknownJob,
     Windlass,
 )
-from windlass.domain.timetable import (
+from windlass.domain.scheduling.rows import (
     Decision,
     FireReply,
     NewSchedule,

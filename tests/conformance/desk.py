@@ -9,7 +9,7 @@ from typing import Any
 from tests.conformance.kit import JOB, QUEUE, Driver, raw
 from windlass.domain.event import EventType
 from windlass.domain.run import DEFAULT_TENANT, Event, NewRun, RunRef
-from windlass.domain.timetable import (
+from windlass.domain.scheduling.rows import (
     Decision,
     DueReply,
     Fired,

@@ -15,8 +15,8 @@ from tests.conformance.kit import ABSENT, JOB, Driver, raw, value_of
 from windlass.domain.event import EventType
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Options, RunRef
+from windlass.domain.scheduling.rows import Decision, Fired, Firing, Overlap, ScheduleRow
 from windlass.domain.states import Status
-from windlass.domain.timetable import Decision, Fired, Firing, Overlap, ScheduleRow
 from windlass.errors import BadArguments
 
 LOST = Fired(lost=True)

@@ -12,7 +12,7 @@ from tests.conformance.desk import Desk
 from tests.conformance.history import History, violations
 from tests.conformance.kit import Driver, held_of, reachable
 from windlass.domain.outcome import Outcome
-from windlass.domain.timetable import Overlap
+from windlass.domain.scheduling.rows import Overlap
 
 Rows = list[dict[str, Any]]
 Damage = Callable[[dict[str, Rows]], object]

@@ -23,7 +23,7 @@ from tests.conformance.places import (
 from tests.conformance.racers import migrate
 from tests.conftest import Cluster
 from tests.fixtures.postgres import create_database, drop_database
-from windlass.domain.timetable import ScheduleRef
+from windlass.domain.scheduling.rows import ScheduleRef
 from windlass.errors import SchemaMismatch, StoreError
 from windlass.sources import Sources
 from windlass.store.interface import Store

@@ -13,8 +13,8 @@ from tests.conformance.test_fire import by_hand
 from windlass.domain.event import EventType
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import RunRef
+from windlass.domain.scheduling.rows import MOST_WAITING, Fired, Overlap, ScheduleFilter
 from windlass.domain.states import Intent, Status
-from windlass.domain.timetable import MOST_WAITING, Fired, Overlap, ScheduleFilter
 
 SKIPPED = EventType.SCHEDULE_SKIPPED
 

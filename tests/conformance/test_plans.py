@@ -25,8 +25,8 @@ import pytest
 
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Blocked, Finish, Held, NewRun, RunFilter, RunRef, Want
+from windlass.domain.scheduling.rows import Decision, Firing, ScheduleRef
 from windlass.domain.states import Failure, Status
-from windlass.domain.timetable import Decision, Firing, ScheduleRef
 from windlass.sources import Sources
 from windlass.store.interface import Call
 from windlass.store.operations import Operations

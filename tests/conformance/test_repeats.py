@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.conformance.kit import ABSENT, make_worker
 from windlass.domain.run import Held, RunFilter, RunRef, Want
-from windlass.domain.timetable import ScheduleFilter, ScheduleRef
+from windlass.domain.scheduling.rows import ScheduleFilter, ScheduleRef
 from windlass.store.operations import Call, Operations
 
 RUN, HELD, SCHEDULE = RunRef("default", ABSENT), Held("default", ABSENT, 1), ScheduleRef(key="k")

@@ -23,8 +23,8 @@ from tests.faults.harness import eventually
 from windlass.domain.event import EventType
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import RunRef
+from windlass.domain.scheduling.rows import Overlap
 from windlass.domain.states import Status
-from windlass.domain.timetable import Overlap
 from windlass.errors import IllegalTransition
 
 ROUNDS = 40

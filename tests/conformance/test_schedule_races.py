@@ -19,7 +19,7 @@ from tests.conformance.test_races import assert_sound, race
 from tests.conformance.test_undone import waiting
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import RunRef
-from windlass.domain.timetable import Decision, Overlap, PutOutcome, ScheduleRow
+from windlass.domain.scheduling.rows import Decision, Overlap, PutOutcome, ScheduleRow
 
 ROUNDS = 20
 

@@ -13,12 +13,12 @@ from tests.conformance.history import History, violations
 from tests.conformance.kit import ABSENT, Driver, raw, value_of
 from windlass.domain.event import EventType
 from windlass.domain.run import RunRef
-from windlass.domain.timetable import (
-    Origin,
+from windlass.domain.scheduling.rows import (
     Overlap,
     PutOutcome,
     ScheduleFilter,
     ScheduleOptions,
+    ScheduleOrigin,
     ScheduleRef,
     ScheduleRow,
 )
@@ -81,7 +81,7 @@ def test_what_is_put_is_found(desk: Desk) -> None:
     )
     new = desk.new(
         key="digest:7", rule=raw({"cron": "0 3 * * *"}), input=raw({"to": "Zoë"}),
-        options=options, overlap=Overlap.SKIP, origin=Origin.CODE,
+        options=options, overlap=Overlap.SKIP, origin=ScheduleOrigin.CODE,
     )  # fmt: skip
 
     (stored,) = desk.store(new)
@@ -91,7 +91,7 @@ def test_what_is_put_is_found(desk: Desk) -> None:
     assert (row.id, row.key, row.job, row.tenant) == (new.id, "digest:7", new.job, "default")
     assert value_of(row.rule) == {"cron": "0 3 * * *"}
     assert value_of(row.input) == {"to": "Zoë"}
-    assert (row.options, row.overlap, row.origin) == (options, Overlap.SKIP, Origin.CODE)
+    assert (row.options, row.overlap, row.origin) == (options, Overlap.SKIP, ScheduleOrigin.CODE)
     assert (row.enabled, row.version, row.next_slot, row.last_slot) == (True, 1, minute(0), None)
     assert (row.fired, row.missed, row.skipped) == (0, 0, 0)
     assert row.created_at == row.updated_at == desk.drive.now
@@ -194,9 +194,11 @@ def test_code_may_take_over_what_was_made_at_run_time(desk: Desk) -> None:
     new = desk.new(key="k")
     desk.store(new)
 
-    (stored,) = desk.store(msgspec.structs.replace(new, origin=Origin.CODE, next_slot=minute(9)))
+    (stored,) = desk.store(
+        msgspec.structs.replace(new, origin=ScheduleOrigin.CODE, next_slot=minute(9))
+    )
 
-    assert (stored.what, stored.row.origin) == (PutOutcome.UNCHANGED, Origin.CODE)
+    assert (stored.what, stored.row.origin) == (PutOutcome.UNCHANGED, ScheduleOrigin.CODE)
     assert (stored.row.version, stored.row.next_slot) == (1, minute(0))
 
 
@@ -377,8 +379,8 @@ def test_a_listing_is_newest_first_filtered_and_paged(desk: Desk) -> None:
     rows = [
         desk.put(job=job, origin=origin, enabled=enabled)
         for job, origin, enabled in (
-            ("a", Origin.CODE, True), ("b", Origin.CODE, False),
-            ("a", Origin.RUNTIME, False), ("b", Origin.RUNTIME, True),
+            ("a", ScheduleOrigin.CODE, True), ("b", ScheduleOrigin.CODE, False),
+            ("a", ScheduleOrigin.RUNTIME, False), ("b", ScheduleOrigin.RUNTIME, True),
         )
     ]  # fmt: skip
     names = [row.id for row in rows][::-1]
@@ -389,7 +391,7 @@ def test_a_listing_is_newest_first_filtered_and_paged(desk: Desk) -> None:
     assert desk.list(before="nobody") == []
     assert desk.list(job="a") == [rows[2].id, rows[0].id]
     assert desk.list(enabled=False) == [rows[2].id, rows[1].id]
-    assert desk.list(origin=Origin.CODE, enabled=True) == [rows[0].id]
+    assert desk.list(origin=ScheduleOrigin.CODE, enabled=True) == [rows[0].id]
     assert desk.list(tenant="acme") == []
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.conformance.places import KINDS, TABLES
 from windlass.domain.event import AttemptOutcome
+from windlass.domain.scheduling.rows import Overlap, ScheduleOrigin, SlotOutcome
 from windlass.domain.states import FINISHED, Failure, Intent, Status
-from windlass.domain.timetable import Origin, Overlap, SlotOutcome
 from windlass.sources import Sources
 from windlass.store.queries import load_migrations
 from windlass.store.sqlite.store import SqliteStore
@@ -26,7 +26,7 @@ CHECKED: Mapping[tuple[str, str], set[str]] = {
     ("attempts", "outcome"): {outcome.value for outcome in AttemptOutcome},
     ("failures", "status"): {Status.FAILED.value, Status.CANCELED.value},
     ("schedules", "overlap"): {overlap.value for overlap in Overlap},
-    ("schedules", "origin"): {origin.value for origin in Origin},
+    ("schedules", "origin"): {origin.value for origin in ScheduleOrigin},
     ("schedule_slots", "outcome"): {outcome.value for outcome in SlotOutcome},
 }
 

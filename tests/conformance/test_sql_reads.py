@@ -21,7 +21,7 @@ from windlass.domain.artifact import Artifact
 from windlass.domain.counts import By
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import JobRow, Options, RunFilter
-from windlass.domain.timetable import ScheduleFilter, ScheduleRef
+from windlass.domain.scheduling.rows import ScheduleFilter, ScheduleRef
 from windlass.sources import Sources
 from windlass.store.operations import Access, Call, Operations
 from windlass.store.operations.declare import declared

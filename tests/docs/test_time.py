@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tools import make_docs
-from windlass.domain.catchup import DEFAULT_MAX, CatchUpMode
-from windlass.domain.cron import ALIASES, Cron
-from windlass.domain.schedule import COUNTED, GRACE, LISTED, ON_TIME
-from windlass.domain.timetable import Overlap
-from windlass.domain.walltime import LONGEST_GAP
+from windlass.domain.scheduling.catchup import DEFAULT_MAX, CatchUpMode
+from windlass.domain.scheduling.cron import ALIASES, Cron
+from windlass.domain.scheduling.definition import COUNTED, GRACE, LISTED, ON_TIME
+from windlass.domain.scheduling.rows import Overlap
+from windlass.domain.scheduling.walltime import LONGEST_GAP
 from windlass.errors import BadOption
 
 TEXT = make_docs.TIME_PAGE.read_text("utf-8")

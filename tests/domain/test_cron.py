@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.domain.cron import ALIASES, Cron, cached_cron
+from windlass.domain.scheduling.cron import ALIASES, Cron, cached_cron
 from windlass.domain.zone import local_zone_name, parse_zone
 from windlass.errors import BadOption
 

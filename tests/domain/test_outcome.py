@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from windlass.domain.outcome import (
     Cancel,
-    Decision,
     Fail,
     Failed,
     Outcome,
     Snooze,
+    Verdict,
     decide_crash,
     decide_failure,
 )
@@ -31,7 +31,7 @@ GIVES_UP = Retry.custom(lambda failures, error: None)
 
 def decide(
     error: BaseException, before: int, *, policy: Retry = POLICY, timed_out: bool = False
-) -> Decision:
+) -> Verdict:
     return decide_failure(
         policy,
         error,
@@ -42,12 +42,12 @@ def decide(
     )
 
 
-def retry(delay: float) -> Decision:
-    return Decision(outcome=Outcome.RETRY, delay=delay)
+def retry(delay: float) -> Verdict:
+    return Verdict(outcome=Outcome.RETRY, delay=delay)
 
 
-def failed(failure: Failure) -> Decision:
-    return Decision(outcome=Outcome.FAILED, failure=failure)
+def failed(failure: Failure) -> Verdict:
+    return Verdict(outcome=Outcome.FAILED, failure=failure)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def failed(failure: Failure) -> Decision:
     ],
 )
 def test_decide_failure(
-    policy: Retry, error: BaseException, before: int, timed_out: bool, expected: Decision
+    policy: Retry, error: BaseException, before: int, timed_out: bool, expected: Verdict
 ) -> None:
     assert decide(error, before, policy=policy, timed_out=timed_out) == expected
 
@@ -120,7 +120,7 @@ def test_a_failed_decision_never_calls_a_custom_rule_beyond_the_budget() -> None
 )
 def test_contradictory_decisions_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="with"):
-        Decision(**fields)
+        Verdict(**fields)
 
 
 def test_outcomes_are_pinned() -> None:
@@ -167,4 +167,4 @@ def test_the_last_crash_that_is_allowed_ends_the_run(before: int, failure: Failu
 
 def test_a_crash_fails_by_nothing_else() -> None:
     with pytest.raises(ValueError, match="crashed with failure"):
-        Decision(outcome=Outcome.CRASHED, failure=Failure.FATAL)
+        Verdict(outcome=Outcome.CRASHED, failure=Failure.FATAL)

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.domain.catchup import CatchUp, CatchUpMode
-from windlass.domain.rules import Count, CronRule, Every, Once, Rule, parse_moment
-from windlass.domain.schedule import (
+from windlass.domain.scheduling.catchup import CatchUp, CatchUpMode
+from windlass.domain.scheduling.definition import (
     COUNTED,
     GRACE,
     LISTED,
     ON_TIME,
     Due,
-    Schedule,
+    ScheduleDefinition,
     ScheduleState,
     check_new,
     define_schedule,
@@ -28,7 +27,8 @@ from windlass.domain.schedule import (
     parse_overlap,
     realigned,
 )
-from windlass.domain.timetable import Overlap
+from windlass.domain.scheduling.rows import Overlap
+from windlass.domain.scheduling.rules import CronRule, Every, Once, Rule, SlotCount, parse_moment
 from windlass.domain.zone import parse_zone
 from windlass.errors import BadOption
 
@@ -44,11 +44,11 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def hourly(**bounds: Any) -> Schedule:
-    return Schedule(rule=Every.of("1h", NOW), **bounds)
+def hourly(**bounds: Any) -> ScheduleDefinition:
+    return ScheduleDefinition(rule=Every.of("1h", NOW), **bounds)
 
 
-def state(schedule: Schedule, after: datetime, fired: int = 0) -> ScheduleState:
+def state(schedule: ScheduleDefinition, after: datetime, fired: int = 0) -> ScheduleState:
     """As the store has it, once all slots up to then are decided."""
     return ScheduleState(schedule=schedule, next_slot=schedule.next_slot(after), fired=fired)
 
@@ -57,7 +57,7 @@ def state(schedule: Schedule, after: datetime, fired: int = 0) -> ScheduleState:
 
 
 def test_interval_has_its_slots_at_anchor_plus_k_intervals() -> None:
-    schedule = Schedule(rule=Every.of("7m", NOW))
+    schedule = ScheduleDefinition(rule=Every.of("7m", NOW))
     assert schedule.slots_between(NOW - DAY, NOW + 20 * MINUTE) == [
         NOW,
         NOW + 7 * MINUTE,
@@ -100,7 +100,7 @@ def test_interval_of_a_fraction_is_exact_after_a_million_slots() -> None:
 
 
 def test_once_fires_once_and_has_no_next() -> None:
-    schedule = Schedule(rule=Once(NOW))
+    schedule = ScheduleDefinition(rule=Once(NOW))
     assert schedule.next_slot(NOW - SECOND) == NOW
     assert schedule.next_slot(NOW) is None
     decided = due(state(schedule, NOW - DAY), NOW)
@@ -108,7 +108,7 @@ def test_once_fires_once_and_has_no_next() -> None:
 
 
 def test_cron_has_its_slots_in_its_zone() -> None:
-    schedule = Schedule(rule=CronRule("0 9 * * *", "Europe/Berlin"))
+    schedule = ScheduleDefinition(rule=CronRule("0 9 * * *", "Europe/Berlin"))
     assert schedule.slots_between(at("2025-03-28"), at("2025-03-31")) == [
         at("2025-03-28T08:00"),
         at("2025-03-29T08:00"),
@@ -121,11 +121,13 @@ def test_start_and_end_are_included() -> None:
     slots = [NOW + n * HOUR for n in (2, 3, 4)]
     assert schedule.slots_between(NOW - DAY, NOW + DAY) == slots
     assert schedule.newest_between(NOW - DAY, NOW + DAY, 2) == slots[1:]
-    assert schedule.count_between(NOW - DAY, NOW + DAY) == Count(3)
+    assert schedule.count_between(NOW - DAY, NOW + DAY) == SlotCount(3)
     assert schedule.latest_slot(NOW + DAY) == slots[-1]
     assert schedule.latest_slot(NOW + HOUR) is None
     assert schedule.next_slot(slots[-1]) is None
-    daily = Schedule(rule=CronRule("0 0 * * *"), start=at("2025-01-02"), end=at("2025-01-03"))
+    daily = ScheduleDefinition(
+        rule=CronRule("0 0 * * *"), start=at("2025-01-02"), end=at("2025-01-03")
+    )
     assert daily.slots_between(at("2024-01-01"), at("2026-01-01")) == [daily.start, daily.end]
 
 
@@ -150,14 +152,14 @@ def test_all_questions_about_slots_agree(
 ) -> None:
     if start and end and end < start:
         start, end = end, start
-    schedule = Schedule(rule=rule, start=start, end=end)
+    schedule = ScheduleDefinition(rule=rule, start=start, end=end)
     slots = schedule.slots_between(after, until, limit=10_000)
     assert slots == sorted(set(slots))
     assert all(after < slot <= until for slot in slots)
     assert all((not start or slot >= start) and (not end or slot <= end) for slot in slots)
     assert schedule.newest_between(after, until, 10_000) == slots
     assert schedule.newest_between(after, until, 3) == slots[-3:]
-    assert schedule.count_between(after, until, 10_000) == Count(len(slots))
+    assert schedule.count_between(after, until, 10_000) == SlotCount(len(slots))
     latest = schedule.latest_slot(until)
     assert (latest if latest and latest > after else None) == (slots[-1] if slots else None)
 
@@ -165,7 +167,7 @@ def test_all_questions_about_slots_agree(
 def test_calendar_ends_and_nothing_is_left() -> None:
     last = datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
     for rule in (Every.of("1h", NOW), CronRule("@daily", "Asia/Tokyo"), CronRule("@daily")):
-        assert Schedule(rule=rule).next_slot(last) is None
+        assert ScheduleDefinition(rule=rule).next_slot(last) is None
 
 
 # Decisions
@@ -186,7 +188,7 @@ def test_slot_on_time_fires_under_every_policy(catch_up: str) -> None:
 
 @pytest.mark.parametrize("catch_up", ["skip", "latest", "all"])
 def test_busy_moment_drops_no_slot_of_a_fast_schedule(catch_up: str) -> None:
-    schedule = Schedule(rule=Every.of("1s", NOW), catch_up=CatchUp.parse(catch_up))
+    schedule = ScheduleDefinition(rule=Every.of("1s", NOW), catch_up=CatchUp.parse(catch_up))
     decided = due(state(schedule, NOW), NOW + timedelta(seconds=3.2))
     assert decided.slots_to_fire == tuple(NOW + n * SECOND for n in (1, 2, 3))
     assert decided.missed_count == 0
@@ -258,9 +260,9 @@ def test_end_ends_it_and_late_slots_before_it_still_count() -> None:
 
 
 def test_late_once_follows_the_policy() -> None:
-    latest = Schedule(rule=Once(NOW))
+    latest = ScheduleDefinition(rule=Once(NOW))
     assert due(state(latest, NOW - DAY), NOW + DAY) == Due(slots_to_fire=(NOW,), exhausted=True)
-    skip = Schedule(rule=Once(NOW), catch_up=CatchUp.skip())
+    skip = ScheduleDefinition(rule=Once(NOW), catch_up=CatchUp.skip())
     assert due(state(skip, NOW - DAY), NOW + DAY) == Due(
         slots_missed=(NOW,), missed_count=1, exhausted=True
     )
@@ -278,7 +280,7 @@ def test_clock_that_went_back_fires_nothing_again() -> None:
 @pytest.mark.parametrize("moved_to", ["02:00", "04:00"])
 def test_new_zone_data_moves_the_slots_to_come_and_no_others(moved_to: str) -> None:
     # By the data of then it was 03:00 UTC; by the data of now it is an hour off.
-    schedule = Schedule(rule=CronRule(f"0 {moved_to[1]} * * *"))
+    schedule = ScheduleDefinition(rule=CronRule(f"0 {moved_to[1]} * * *"))
     fired, stored = at("2025-06-01T03:00"), at("2025-06-02T03:00")
     known = ScheduleState(schedule=schedule, next_slot=stored, last_slot=fired)
     assert realigned(known, at("2025-06-01T12:00")) == at(f"2025-06-02T{moved_to}")
@@ -289,7 +291,7 @@ def test_new_zone_data_moves_the_slots_to_come_and_no_others(moved_to: str) -> N
 
 
 def test_slot_that_was_moved_later_waits_for_its_time() -> None:
-    schedule = Schedule(rule=CronRule("0 4 * * *"))
+    schedule = ScheduleDefinition(rule=CronRule("0 4 * * *"))
     known = ScheduleState(schedule=schedule, next_slot=at("2025-06-02T03:00"))
     assert due(known, at("2025-06-02T03:00")) == Due(next_slot=at("2025-06-02T04:00"))
 
@@ -308,7 +310,7 @@ def test_nothing_left_stays_nothing() -> None:
 )
 @pytest.mark.parametrize("catch_up", ["skip", "latest", "all"])
 def test_long_absence_costs_little(rule: Rule, missed: int, at_least: bool, catch_up: str) -> None:
-    schedule = Schedule(rule=rule, catch_up=CatchUp.parse(catch_up))
+    schedule = ScheduleDefinition(rule=rule, catch_up=CatchUp.parse(catch_up))
     before = time.process_time()
     now = NOW + 10 * 365 * DAY + 4 * MINUTE + 30 * SECOND
     decided = due(state(schedule, NOW), now)
@@ -344,7 +346,7 @@ def test_decisions_equal_a_plain_reading_of_the_policies(
     since: datetime,
     now: datetime,
 ) -> None:
-    schedule = Schedule(rule=rule, end=end, max_runs=max_runs, catch_up=catch_up)
+    schedule = ScheduleDefinition(rule=rule, end=end, max_runs=max_runs, catch_up=catch_up)
     stored = state(schedule, since, fired)
     decided = due(stored, now)
     passed = schedule.slots_between(since, now, 10_000)
@@ -377,7 +379,7 @@ def test_decisions_equal_a_plain_reading_of_the_policies(
 def test_every_slot_is_decided_exactly_once_however_often_one_looks(
     rule: Rule, catch_up: CatchUp, pauses: list[int]
 ) -> None:
-    schedule = Schedule(rule=rule, catch_up=catch_up)
+    schedule = ScheduleDefinition(rule=rule, catch_up=catch_up)
     begin = now = since = NOW - DAY
     seen: list[datetime] = []
     for pause in pauses:
@@ -502,7 +504,7 @@ def test_local_zone_is_stored_by_its_name(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_defaults() -> None:
     schedule = define_schedule(NOW, cron="0 3 * * *")
-    assert schedule == Schedule(rule=CronRule("0 3 * * *", "UTC"))
+    assert schedule == ScheduleDefinition(rule=CronRule("0 3 * * *", "UTC"))
     assert schedule.catch_up == CatchUp.latest()
 
 
@@ -580,11 +582,11 @@ STORED = [
 
 
 @pytest.mark.parametrize("schedule", STORED, ids=lambda schedule: schedule.explain())
-def test_stored_form_reads_back_equal(schedule: Schedule) -> None:
+def test_stored_form_reads_back_equal(schedule: ScheduleDefinition) -> None:
     stored = json.loads(json.dumps(schedule.to_json()))
-    assert Schedule.from_json(stored) == schedule
-    assert Schedule.from_json(msgspec.json.encode(schedule)) == schedule
-    assert Schedule.from_json(msgspec.Raw(json.dumps(stored).encode())) == schedule
+    assert ScheduleDefinition.from_json(stored) == schedule
+    assert ScheduleDefinition.from_json(msgspec.json.encode(schedule)) == schedule
+    assert ScheduleDefinition.from_json(msgspec.Raw(json.dumps(stored).encode())) == schedule
 
 
 def test_stored_form_says_only_what_is_not_the_default() -> None:
@@ -596,8 +598,8 @@ def test_stored_form_says_only_what_is_not_the_default() -> None:
 
 @given(st.integers(1_000_000, 10**15))
 def test_stored_interval_is_exact(microseconds: int) -> None:
-    schedule = Schedule(rule=Every(microseconds * MICROSECOND, NOW))
-    assert Schedule.from_json(msgspec.json.encode(schedule)) == schedule
+    schedule = ScheduleDefinition(rule=Every(microseconds * MICROSECOND, NOW))
+    assert ScheduleDefinition.from_json(msgspec.json.encode(schedule)) == schedule
 
 
 @pytest.mark.parametrize(
@@ -615,12 +617,12 @@ def test_stored_interval_is_exact(microseconds: int) -> None:
 )
 def test_bad_stored_form_is_refused(stored: Any) -> None:
     with pytest.raises(BadOption):
-        Schedule.from_json(stored)
+        ScheduleDefinition.from_json(stored)
 
 
 def test_change_of_the_rule_moves_only_what_is_to_come() -> None:
-    hourly_before = Schedule(rule=CronRule("0 * * * *"))
-    changed = Schedule(rule=CronRule("30 * * * *"))
+    hourly_before = ScheduleDefinition(rule=CronRule("0 * * * *"))
+    changed = ScheduleDefinition(rule=CronRule("30 * * * *"))
     passed = hourly_before.slots_between(NOW - 3 * HOUR, NOW)
     coming = changed.slots_between(NOW, NOW + 3 * HOUR)
     assert all(a < b for a, b in pairwise([*passed, *coming]))

@@ -19,8 +19,8 @@ from tests.domain.oracle import (
     survey,
     watch,
 )
-from windlass.domain.cron import Cron
-from windlass.domain.walltime import instant_of
+from windlass.domain.scheduling.cron import Cron
+from windlass.domain.scheduling.walltime import instant_of
 from windlass.domain.zone import parse_zone
 
 MICROSECOND = timedelta(microseconds=1)

@@ -27,6 +27,7 @@ from tests.fixtures.apps import PATIENCE, opened, reached, working
 from tests.fixtures.callers import CALLERS, make_app
 from tests.fixtures.postgres import create_database, drop_database
 from windlass import Context, Retry, Status, StoreError, StoreUnavailable, Windlass
+from windlass.files.stored import StoredJob
 from windlass.store.postgres.store import PostgresStore
 from windlass.store.queries import load_queries
 
@@ -176,9 +177,16 @@ async def work(app: Windlass) -> Mapping[str, object]:
             "progress": (await app.aget(one.id)).progress,
             "listed": len(await app.alist(limit=100)),
             "old": len(await app.alist(created_to=begun)),
-            "job": (await app.store.arun(app.store.operations.get_job("default", "greet"))),
+            "job": definition(await app.jobs.alook_up("greet")),
             "alive": worker.alive,
         }  # fmt: skip
+
+
+def definition(job: StoredJob | None) -> Mapping[str, object]:
+    """All but its times."""
+    assert job is not None
+    assert job.created_at == job.updated_at
+    return {k: v for k, v in job.to_dict().items() if not k.endswith("_at")}
 
 
 def live(url: str) -> Mapping[str, object]:

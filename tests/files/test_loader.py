@@ -8,9 +8,9 @@ import pytest
 
 from tests.files.kit import GOOD, Folder, private_modules
 from windlass import Retry
-from windlass.domain.catchup import CatchUp
 from windlass.domain.job import Executor, JobSpec
-from windlass.domain.timetable import Overlap
+from windlass.domain.scheduling.catchup import CatchUp
+from windlass.domain.scheduling.rows import Overlap
 from windlass.files.definition import Plan
 from windlass.files.loader import JobFile
 

@@ -16,8 +16,8 @@ from windlass.domain.states import Status
 from windlass.errors import StoreError
 from windlass.sources import ManualSources, Sources
 from windlass.store.sqlite import finish
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.store import SqliteStore
-from windlass.store.sqlite.transaction import Row, Transaction
 
 LEASE = 60.0
 
@@ -43,17 +43,17 @@ def events(store: SqliteStore, run: Claimed) -> list[tuple[str, Any]]:
 @contextmanager
 def meanwhile(name: str, action: Callable[[], object]) -> Iterator[None]:
     """Have something happen once a statement of ours was read, the first time it is."""
-    fetch = Transaction.fetch
+    fetch = OpenTransaction.fetch
     left = [action]
 
-    def fetched(tx: Transaction, asked: str, bindings: Any = ()) -> list[Row]:
+    def fetched(tx: OpenTransaction, asked: str, bindings: Any = ()) -> list[Row]:
         rows = fetch(tx, asked, bindings)
         if asked == name and left:
             left.pop()()
         return rows
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Transaction, "fetch", fetched)
+        patch.setattr(OpenTransaction, "fetch", fetched)
         yield
     assert not left
 

@@ -13,8 +13,8 @@ from windlass.domain.run import RunFilter
 from windlass.errors import KeyConflict, StoreFull, StoreUnavailable
 from windlass.sources import ManualSources
 from windlass.store.sqlite.connection import Connection
+from windlass.store.sqlite.open_transaction import OpenTransaction, StoreClock
 from windlass.store.sqlite.store import SqliteStore
-from windlass.store.sqlite.transaction import StoreClock, Transaction
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def count(connection: Connection) -> int:
     return len(connection.read(lambda tx: tx.fetch("list_jobs", ("t",))))
 
 
-def add_job(tx: Transaction) -> None:
+def add_job(tx: OpenTransaction) -> None:
     """Write one row."""
     tx.execute("sync_job", ("t", "j", "q", 0, 5, None, "{}", None, None, None, tx.now))
 
 
 def test_write_that_raises_leaves_nothing(connection: Connection) -> None:
-    def fail(tx: Transaction) -> None:
+    def fail(tx: OpenTransaction) -> None:
         add_job(tx)
         raise KeyConflict("j", "k", "r")
 
@@ -72,7 +72,7 @@ def test_write_that_raises_leaves_nothing(connection: Connection) -> None:
 
 
 def test_read_that_raises_leaves_no_transaction_open(connection: Connection) -> None:
-    def fail(tx: Transaction) -> None:
+    def fail(tx: OpenTransaction) -> None:
         tx.fetch("list_jobs", ("t",))
         raise LookupError
 
@@ -119,12 +119,12 @@ def test_interrupt_at_either_end_leaves_no_transaction_open(
 
 
 def test_savepoint_undoes_what_is_inside_alone(connection: Connection) -> None:
-    def inside(tx: Transaction) -> None:
+    def inside(tx: OpenTransaction) -> None:
         with tx.savepoint():
             tx.execute("sync_job", ("t", "k", "q", 0, 5, None, "{}", None, None, None, 0))
             raise LookupError
 
-    def partly(tx: Transaction) -> None:
+    def partly(tx: OpenTransaction) -> None:
         add_job(tx)
         with pytest.raises(LookupError):
             inside(tx)
@@ -183,7 +183,7 @@ def test_full_disk_is_told_and_the_connection_replaced(
     pages = pragma(connection, "page_count")
     connection.read(lambda tx: tx._connection.pragma("max_page_count", pages))
 
-    def fill(tx: Transaction) -> None:
+    def fill(tx: OpenTransaction) -> None:
         for number in range(10_000):
             tx.execute("enqueue_tag", ("t", f"tag {number}", sources.new_id().encode()[:16]))
 

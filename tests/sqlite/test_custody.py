@@ -17,8 +17,8 @@ from windlass import StoreError, StoreUnavailable, Windlass
 from windlass.domain.run import RunFilter, Want
 from windlass.sources import Sources
 from windlass.store.sqlite.connection import Connection
+from windlass.store.sqlite.open_transaction import StoreClock
 from windlass.store.sqlite.store import SqliteStore
-from windlass.store.sqlite.transaction import StoreClock
 
 ENDS = ("", "-wal", "-shm")
 

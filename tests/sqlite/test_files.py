@@ -10,7 +10,7 @@ import pytest
 from tests.sqlite.kit import new_run
 from windlass.errors import BadOption, StoreError, StoreFull, StoreUnavailable
 from windlass.sources import ManualSources
-from windlass.store.sqlite import faults
+from windlass.store.sqlite import database_errors
 from windlass.store.sqlite.files import parse_path, refuse_remote
 from windlass.store.sqlite.store import SqliteStore
 
@@ -36,13 +36,13 @@ from windlass.store.sqlite.store import SqliteStore
 def test_sqlite_that_may_lose_commits_is_refused(
     version: tuple[int, int, int], refused: bool
 ) -> None:
-    assert faults.loses_commits(version) is refused
+    assert database_errors.loses_commits(version) is refused
 
 
 def test_refusal_names_the_version_and_the_remedy() -> None:
     with pytest.raises(StoreError, match=r"SQLite 3\.40\.1 .*install apsw"):
-        faults.check_version("3.40.1")
-    faults.check_version(apsw.sqlite_lib_version())
+        database_errors.check_version("3.40.1")
+    database_errors.check_version(apsw.sqlite_lib_version())
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_damaged_file_is_named(path: Path, sources: ManualSources) -> None:
 def test_errors_of_sqlite_are_told_with_the_file(
     error: type[apsw.Error], told: type[StoreError], words: str
 ) -> None:
-    translated = faults.translate(error("what"), "/x/w.db")
+    translated = database_errors.translate(error("what"), "/x/w.db")
     assert type(translated) is told
     assert words in str(translated)
 

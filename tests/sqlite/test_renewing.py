@@ -14,8 +14,8 @@ from tests.sqlite.kit import new_run, new_worker, run_script
 from windlass.domain.run import Held
 from windlass.sources import ManualSources
 from windlass.store.interface import Call
+from windlass.store.sqlite.open_transaction import OpenTransaction
 from windlass.store.sqlite.store import SqliteStore
-from windlass.store.sqlite.transaction import Transaction
 
 PATIENCE = 10.0
 
@@ -41,7 +41,7 @@ def test_renewal_does_not_wait_for_a_long_read(store: SqliteStore) -> None:
     reading, go, renewed = (threading.Event() for _ in range(3))
     replies: list[Any] = []
 
-    def body(tx: Transaction) -> None:
+    def body(tx: OpenTransaction) -> None:
         reading.set()
         go.wait(PATIENCE)
 

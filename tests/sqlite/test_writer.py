@@ -17,9 +17,9 @@ from windlass.sources import ManualSources
 from windlass.store.interface import Call
 from windlass.store.operations import Operations
 from windlass.store.sqlite.connection import Connection
+from windlass.store.sqlite.open_transaction import OpenTransaction, StoreClock
 from windlass.store.sqlite.operations import Bound, bind
 from windlass.store.sqlite.store import SqliteStore
-from windlass.store.sqlite.transaction import StoreClock, Transaction
 from windlass.store.sqlite.writer import GROUP_CALLS, Writer
 
 OPERATIONS = Operations()
@@ -71,7 +71,7 @@ async def writer(connection: _Watched) -> AsyncIterator[Writer]:
 def add_job(name: str, then: Callable[[], Any] = lambda: None) -> Bound[Any]:
     """A write of one row that may fail afterwards."""
 
-    def body(tx: Transaction) -> str:
+    def body(tx: OpenTransaction) -> str:
         tx.execute("sync_job", ("t", name, "q", 0, 5, None, "{}", None, None, None, tx.now))
         then()
         return name
@@ -247,7 +247,7 @@ async def test_disk_that_fails_between_conflicts_leaves_nobody_waiting(
     runs = [new_run(sources, key="k"), new_run(sources, key="k", input=msgspec.Raw(b"[]")), full]
     calls = [ours(OPERATIONS.enqueue([run])) for run in (*runs, new_run(sources))]
 
-    def body(tx: Transaction) -> Any:
+    def body(tx: OpenTransaction) -> Any:
         raise apsw.FullError("disk full")
 
     calls[2].body = body

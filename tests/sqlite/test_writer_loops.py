@@ -16,9 +16,9 @@ from tests.sqlite.kit import new_run
 from windlass.errors import StoreUnavailable
 from windlass.sources import ManualSources
 from windlass.store.sqlite.connection import Connection
+from windlass.store.sqlite.open_transaction import OpenTransaction, StoreClock
 from windlass.store.sqlite.operations import Bound
 from windlass.store.sqlite.store import SqliteStore
-from windlass.store.sqlite.transaction import StoreClock, Transaction
 from windlass.store.sqlite.writer import Writer
 
 PATIENCE = 10.0
@@ -73,7 +73,7 @@ def writer(connection: Connection) -> Iterator[Writer]:
 def add(name: str) -> Bound[str]:
     """A write of one row."""
 
-    def body(tx: Transaction) -> str:
+    def body(tx: OpenTransaction) -> str:
         tx.execute("sync_job", ("t", name, "q", 0, 5, None, "{}", None, None, None, tx.now))
         return name
 
@@ -151,7 +151,7 @@ def test_thread_that_ends_by_an_error_leaves_nobody_waiting(
 ) -> None:
     begun, go = threading.Event(), threading.Event()
 
-    def body(tx: Transaction) -> None:
+    def body(tx: OpenTransaction) -> None:
         begun.set()
         go.wait(PATIENCE)
         raise ValueError

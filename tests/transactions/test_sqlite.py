@@ -17,8 +17,8 @@ from tests.fixtures.apps import PATIENCE, opened, working
 from tests.fixtures.callers import Undone, make_app
 from tests.transactions.conftest import joined
 from windlass import BadOption, KeyConflict, StoreError, UsageError, Windlass
+from windlass.store.sqlite.callers_transaction import SqliteTransaction
 from windlass.store.sqlite.connection import Connection
-from windlass.store.sqlite.own import SqliteTransaction
 from windlass.store.sqlite.store import SqliteStore
 
 

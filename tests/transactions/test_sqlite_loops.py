@@ -19,8 +19,8 @@ from tests.fixtures.apps import PATIENCE
 from tests.fixtures.callers import make_app
 from tests.transactions.conftest import joined
 from windlass import UsageError, Windlass
+from windlass.store.sqlite.callers_transaction import SqliteTransaction
 from windlass.store.sqlite.connection import Connection
-from windlass.store.sqlite.own import SqliteTransaction
 from windlass.store.sqlite.store import SqliteStore
 
 REFUSED = r"inside app\.transaction\(\).*aenqueue"

@@ -122,10 +122,10 @@ class Commands(click.Group):
             _forget_output()
             sys.exit(READER_GONE)
         except (click.ClickException, click.Abort, WindlassError) as error:
-            from windlass.cli.failures import exit_code, tell
+            from windlass.cli.failures import exit_code, print_error
 
             with contextlib.suppress(BrokenPipeError):  # the code says it as well
-                tell(error)
+                print_error(error)
             sys.exit(exit_code(error))
         sys.exit(code or 0)
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
-from windlass.cli.options import Place, place_options
+from windlass.cli.options import StorePlace, place_options
 
 
 @click.command
 @click.argument("destination", type=click.Path(path_type=Path), metavar="FILE")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @place_options
-def backup(place: Place, destination: Path, force: bool) -> None:
+def backup(place: StorePlace, destination: Path, force: bool) -> None:
     """Copy a SQLite store to FILE, while workers go on.
 
     The copy is checked before it gets its name. To go back to it, stop all processes and put it in

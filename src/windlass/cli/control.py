@@ -5,14 +5,14 @@ from datetime import datetime
 
 import click
 
-from windlass.cli.options import Place, duration, moment, place_options
+from windlass.cli.options import StorePlace, duration, moment, place_options
 
 
 @click.command
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
 @click.option("--reason", metavar="TEXT", help="Kept with the run, and shown with it.")
 @place_options
-def cancel(place: Place, run_ids: tuple[str, ...], reason: str | None) -> None:
+def cancel(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> None:
     """End runs that have not started; ask those that run to end.
 
     A handler that runs is told at once, or at the latest with the next renewal of its worker's
@@ -33,7 +33,7 @@ def cancel(place: Place, run_ids: tuple[str, ...], reason: str | None) -> None:
     "--max-attempts", metavar="N", type=int, help="How many failures end it, counted anew."
 )
 @place_options
-def retry(place: Place, run_ids: tuple[str, ...], max_attempts: int | None) -> None:
+def retry(place: StorePlace, run_ids: tuple[str, ...], max_attempts: int | None) -> None:
     """Run failed or canceled runs again, each with its input and a fresh budget of attempts."""
     app = place.store()
     one_by_one(run_ids, lambda run: app.retry(run, max_attempts=max_attempts).status.value)
@@ -47,7 +47,7 @@ def retry(place: Place, run_ids: tuple[str, ...], max_attempts: int | None) -> N
 @click.option("--delay", metavar="DURATION", callback=duration, help="In so long, from now.")
 @place_options
 def reschedule(
-    place: Place, run_ids: tuple[str, ...], at: datetime | None, delay: float | None
+    place: StorePlace, run_ids: tuple[str, ...], at: datetime | None, delay: float | None
 ) -> None:
     """Move runs that have not started to another time; run ended ones again at that time.
 
@@ -78,7 +78,7 @@ def reschedule(
 @click.option("--queue", metavar="NAME", help="Move them to this queue.")
 @place_options
 def reprioritize(
-    place: Place, run_ids: tuple[str, ...], priority: int | None, queue: str | None
+    place: StorePlace, run_ids: tuple[str, ...], priority: int | None, queue: str | None
 ) -> None:
     """Change the priority or the queue of runs that have not started.
 
@@ -101,7 +101,7 @@ def reprioritize(
 
 def one_by_one(run_ids: Iterable[str], act: Callable[[str], str]) -> None:
     """Act on each run and say what came of it; a run that refuses does not spare the others."""
-    from windlass.cli.failures import exit_code, tell
+    from windlass.cli.failures import exit_code, print_error
     from windlass.errors import ConflictError, NotFound
 
     code = 0
@@ -109,6 +109,6 @@ def one_by_one(run_ids: Iterable[str], act: Callable[[str], str]) -> None:
         try:
             click.echo(f"{run_id} {act(run_id)}")
         except (ConflictError, NotFound) as error:
-            tell(error)
+            print_error(error)
             code = code or exit_code(error)
     click.get_current_context().exit(code)

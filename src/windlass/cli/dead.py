@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from windlass.cli.options import Place, json_option, place_options
+from windlass.cli.options import StorePlace, json_option, place_options
 from windlass.domain.states import Failure
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Choice:
 @json_option
 @place_options
 def dead(
-    place: Place,
+    place: StorePlace,
     action: Action,
     run_ids: tuple[str, ...],
     job: str | None,
@@ -118,7 +118,7 @@ def dead(
 
 
 @dataclass(slots=True)
-class Group:
+class FailureGroup:
     """Dead letters of one job with one kind of error."""
 
     latest: "Run"
@@ -137,13 +137,13 @@ class Group:
         }
 
 
-def group(found: "Iterator[Run]") -> list[Group]:
+def group(found: "Iterator[Run]") -> list[FailureGroup]:
     """Count by job, failure and type of error; the largest group comes first."""
-    groups: dict[tuple[str, ...], Group] = {}
+    groups: dict[tuple[str, ...], FailureGroup] = {}
     for run in found:
         kind = run.error.type if run.error is not None else ""
         key = (run.job, run.failure or "", kind)
-        groups.setdefault(key, Group(run)).count += 1
+        groups.setdefault(key, FailureGroup(run)).count += 1
     return sorted(groups.values(), key=lambda g: -g.count)
 
 

@@ -2,14 +2,14 @@
 
 import click
 
-from windlass.cli.options import Place, place_options
+from windlass.cli.options import StorePlace, place_options
 from windlass.cli.signals import Alarm, Signals
 
 
 @click.command
 @click.option("--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
 @place_options
-def dev(place: Place, log_level: str | None) -> None:
+def dev(place: StorePlace, log_level: str | None) -> None:
     """Run jobs while you write them: worker, services and hot reload in one process.
 
     Files in the folder of job files take effect as they are saved. One that is broken is shown

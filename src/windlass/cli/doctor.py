@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from windlass.cli.options import Place, duration, json_option, place_options
+from windlass.cli.options import StorePlace, duration, json_option, place_options
 
 if TYPE_CHECKING:
     from windlass.domain.checkup import Report
@@ -36,7 +36,7 @@ ERRORS = 6
 )
 @json_option
 @place_options
-def doctor(place: Place, limit: float, old: float, full: bool, as_json: bool) -> None:
+def doctor(place: StorePlace, limit: float, old: float, full: bool, as_json: bool) -> None:
     """Look for what is wrong, and say what to do.
 
     It changes nothing. Each check tells one of: ok, note (worth knowing), warning (something is

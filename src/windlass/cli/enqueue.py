@@ -6,7 +6,7 @@ import click
 
 from windlass.cli.arguments import job_arguments
 from windlass.cli.options import (
-    Place,
+    StorePlace,
     duration,
     json_option,
     moment,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 @json_option
 @place_options
 def enqueue(
-    place: Place,
+    place: StorePlace,
     job: str,
     input_: dict[str, Any] | None,
     wait: bool,

@@ -49,7 +49,7 @@ def exit_code(error: Exception) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
 
 
-def tell(error: Exception) -> None:
+def print_error(error: Exception) -> None:
     """Say on standard error what went wrong, in one sentence with what to do."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()  # not a mistake: the help was asked for by saying nothing

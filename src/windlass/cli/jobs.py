@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options import Place, json_option, place_options
+from windlass.cli.options import StorePlace, json_option, place_options
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -29,7 +29,7 @@ def jobs() -> None:
 @click.option("--stored", is_flag=True, help="What workers told the store, without any code.")
 @json_option
 @place_options
-def list_(place: Place, stored: bool, as_json: bool) -> None:
+def list_(place: StorePlace, stored: bool, as_json: bool) -> None:
     """List the jobs of the application and of its job files."""
     from windlass.cli import output
 
@@ -52,7 +52,7 @@ def list_(place: Place, stored: bool, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 @place_options
-def runs(place: Place, name: str, as_json: bool) -> None:
+def runs(place: StorePlace, name: str, as_json: bool) -> None:
     """Show the last 50 runs of a job, newest first."""
     from windlass.cli import output
     from windlass.cli.runs import run_table
@@ -71,7 +71,7 @@ def runs(place: Place, name: str, as_json: bool) -> None:
 @jobs.command
 @json_option
 @place_options
-def check(place: Place, as_json: bool) -> None:
+def check(place: StorePlace, as_json: bool) -> None:
     """Report what is wrong with the job files; exit with 1 if anything is.
 
     Each problem is one line, FILE:LINE: WHY. It runs no job, but the files are imported.
@@ -90,7 +90,7 @@ def check(place: Place, as_json: bool) -> None:
     click.get_current_context().exit(1 if errors else 0)
 
 
-def load(place: Place) -> "tuple[Windlass, Sequence[JobFileError]]":
+def load(place: StorePlace) -> "tuple[Windlass, Sequence[JobFileError]]":
     """The application with its job files, and what is wrong with those."""
     app = place.application(alone=True)
     return app, app.jobs.load()
@@ -127,7 +127,7 @@ def job_table(found: "Sequence[RegisteredJob]") -> list[str]:
     return output.table(TITLES, rows)
 
 
-def _list_stored(place: Place, *, as_json: bool) -> None:
+def _list_stored(place: StorePlace, *, as_json: bool) -> None:
     from windlass.cli import output
 
     app = place.store()

@@ -2,13 +2,13 @@
 
 import click
 
-from windlass.cli.options import Place, place_options
+from windlass.cli.options import StorePlace, place_options
 
 
 @click.command
 @click.option("--check", is_flag=True, help="Change nothing; exit with 5 if it is not up to date.")
 @place_options
-def migrate(place: Place, check: bool) -> None:
+def migrate(place: StorePlace, check: bool) -> None:
     """Bring the database's schema up to date.
 
     Safe to repeat, and safe to run from several places at once. SQLite files are brought up to

@@ -17,7 +17,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class StorePlace:
     """What the command line says of the application and the store."""
 
     app: str | None = None
@@ -50,7 +50,7 @@ def _closing(app: "Windlass") -> "Windlass":
 
 
 def place_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Add --app and --url; the command gets a Place as its first argument."""
+    """Add --app and --url; the command gets a StorePlace as its first argument."""
 
     @click.option(
         "--url",
@@ -67,7 +67,7 @@ def place_options(command: Callable[..., R]) -> Callable[..., R]:
     @functools.wraps(command)
     def with_place(*args: Any, app_name: str | None, url: str | None, **kwargs: Any) -> R:
         before = click.get_current_context().find_object(dict) or {}
-        place = Place(app=app_name or before.get("app"), url=url or before.get("url"))
+        place = StorePlace(app=app_name or before.get("app"), url=url or before.get("url"))
         return command(place, *args, **kwargs)
 
     return with_place

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options import Place, before_now, json_option, moment_or_duration, place_options
+from windlass.cli.options import (
+    StorePlace,
+    before_now,
+    json_option,
+    moment_or_duration,
+    place_options,
+)
 from windlass.domain.states import Status
 
 if TYPE_CHECKING:
@@ -34,7 +40,7 @@ TITLES = ("RUN", "JOB", "STATUS", ">ATTEMPT", ">CREATED", "NOTE")
 @click.option("--before", metavar="RUN", help="The next page: only runs older than this one.")
 @json_option
 @place_options
-def runs(place: Place, since: datetime | float | None, as_json: bool, **filters: Any) -> None:
+def runs(place: StorePlace, since: datetime | float | None, as_json: bool, **filters: Any) -> None:
     """List runs, newest first.
 
     With --json it is one JSON array, of the same objects that `windlass show --json` prints.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from windlass.cli.arguments import job_arguments
-from windlass.cli.options import Place, json_option, place_options
+from windlass.cli.options import StorePlace, json_option, place_options
 
 if TYPE_CHECKING:
     from windlass.schedules import Schedule
@@ -42,7 +42,7 @@ def term_options(command: F) -> F:
 @json_option
 @place_options
 def put(
-    place: Place,
+    place: StorePlace,
     job: str,
     input_: dict[str, Any] | None,
     key: str | None,
@@ -60,7 +60,7 @@ def put(
     app = place.store(existing=False)
     given: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
     try:
-        _tell(app.schedules.put(job, key=key, input=input_, **given), as_json)
+        _print_schedule(app.schedules.put(job, key=key, input=input_, **given), as_json)
     except UnknownJob as error:
         explain_unknown(app, error)
 
@@ -72,7 +72,7 @@ def put(
 @json_option
 @place_options
 def change(
-    place: Place,
+    place: StorePlace,
     schedule: str,
     input_: dict[str, Any] | None,
     as_json: bool,
@@ -86,13 +86,13 @@ def change(
     if not given and input_ is None:
         raise click.UsageError("Say what to change.")
     app = place.store()
-    _tell(app.schedules.change(schedule, input=input_, **given), as_json)
+    _print_schedule(app.schedules.change(schedule, input=input_, **given), as_json)
 
 
 @click.command
 @click.argument("names", metavar="SCHEDULE...", nargs=-1, required=True)
 @place_options
-def pause(place: Place, names: tuple[str, ...]) -> None:
+def pause(place: StorePlace, names: tuple[str, ...]) -> None:
     """Let no slot fire until it is resumed; what runs, runs on."""
     from windlass.cli.control import one_by_one
 
@@ -103,7 +103,7 @@ def pause(place: Place, names: tuple[str, ...]) -> None:
 @click.command
 @click.argument("names", metavar="SCHEDULE...", nargs=-1, required=True)
 @place_options
-def resume(place: Place, names: tuple[str, ...]) -> None:
+def resume(place: StorePlace, names: tuple[str, ...]) -> None:
     """Go on with the first slot after now; `backfill` makes those of the pause."""
     from windlass.cli.control import one_by_one
 
@@ -116,7 +116,7 @@ def resume(place: Place, names: tuple[str, ...]) -> None:
 @click.option("--overlap", metavar="POLICY", help="Another policy for this run: allow, …")
 @json_option
 @place_options
-def trigger(place: Place, schedule: str, overlap: str | None, as_json: bool) -> None:
+def trigger(place: StorePlace, schedule: str, overlap: str | None, as_json: bool) -> None:
     """Make a run now, besides the slots, and print its id; a paused schedule may be triggered."""
     from windlass.cli import output
 
@@ -137,14 +137,19 @@ def trigger(place: Place, schedule: str, overlap: str | None, as_json: bool) -> 
 @json_option
 @place_options
 def backfill(
-    place: Place, schedule: str, start: str, end: str | None, overlap: str | None, as_json: bool
+    place: StorePlace,
+    schedule: str,
+    start: str,
+    end: str | None,
+    overlap: str | None,
+    as_json: bool,
 ) -> None:
     """Make the runs of past slots that have none.
 
     Repeating it is harmless: a slot makes one run. Times without an offset are in UTC.
     """
     from windlass.cli import output
-    from windlass.domain.rules import parse_moment
+    from windlass.domain.scheduling.rules import parse_moment
     from windlass.domain.zone import parse_zone
 
     utc = parse_zone("UTC")
@@ -170,7 +175,7 @@ def backfill(
 @click.command
 @click.argument("names", metavar="SCHEDULE...", nargs=-1, required=True)
 @place_options
-def delete(place: Place, names: tuple[str, ...]) -> None:
+def delete(place: StorePlace, names: tuple[str, ...]) -> None:
     """Delete schedules and the record of their slots; their runs stay."""
     from windlass.cli.control import one_by_one
 
@@ -186,7 +191,7 @@ def delete(place: Place, names: tuple[str, ...]) -> None:
 @click.command
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @place_options
-def prune(place: Place, yes: bool) -> None:
+def prune(place: StorePlace, yes: bool) -> None:
     """Delete the schedules that were declared in code and have left it.
 
     They are compared with this application and its job files. Another program that shares the
@@ -213,7 +218,7 @@ def _state(schedule: "Schedule") -> str:
     return "over" if schedule.next_slot is None else f"on, next {schedule.next_slot.isoformat()}"
 
 
-def _tell(schedule: "Schedule", as_json: bool) -> None:
+def _print_schedule(schedule: "Schedule", as_json: bool) -> None:
     from windlass.cli import output
 
     if as_json:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options import Place, json_option, place_options
+from windlass.cli.options import StorePlace, json_option, place_options
 from windlass.cli.schedule_acts import ACTS
 
 if TYPE_CHECKING:
-    from windlass.domain.timetable import SlotRow
+    from windlass.domain.scheduling.rows import SlotRow
     from windlass.schedules import Schedule
 
 TITLES = ("KEY OR ID", "JOB", "STATE", ">RUNS", ">MISSED", ">SKIPPED", "NEXT", "WHEN")
@@ -35,7 +35,9 @@ for act in ACTS:
 @click.option("--limit", metavar="N", type=click.IntRange(1, 1000), default=100, show_default=True)
 @json_option
 @place_options
-def list_(place: Place, job: str | None, paused: bool | None, limit: int, as_json: bool) -> None:
+def list_(
+    place: StorePlace, job: str | None, paused: bool | None, limit: int, as_json: bool
+) -> None:
     """List schedules, newest first."""
     from windlass.cli import output
 
@@ -60,7 +62,7 @@ def list_(place: Place, job: str | None, paused: bool | None, limit: int, as_jso
 @click.option("-n", "count", type=click.IntRange(0, 100), default=5, help="How many slots.")
 @json_option
 @place_options
-def show(place: Place, schedule: str, count: int, as_json: bool) -> None:
+def show(place: StorePlace, schedule: str, count: int, as_json: bool) -> None:
     """Show a schedule: its terms, its next slots, and what became of the last ones."""
     from windlass.cli import output
 
@@ -96,8 +98,8 @@ def next_(expression: str, timezone: str, start: str | None, count: int, as_json
     windlass schedules next '30 2 * * *' --timezone Europe/Berlin --from 2026-03-28
     """
     from windlass.cli import output
-    from windlass.domain.rules import parse_moment
-    from windlass.domain.schedule import define_schedule
+    from windlass.domain.scheduling.definition import define_schedule
+    from windlass.domain.scheduling.rules import parse_moment
     from windlass.domain.zone import parse_zone
     from windlass.sources import SystemClock
 
@@ -195,7 +197,7 @@ def _next(schedule: "Schedule", count: int) -> Sequence[datetime]:
 
 def _list_next(schedule: "Schedule", slots: Sequence[datetime]) -> None:
     from windlass.cli import output
-    from windlass.domain.schedule import CronRule
+    from windlass.domain.scheduling.definition import CronRule
 
     if not slots:
         return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options import Place, json_option, place_options
+from windlass.cli.options import StorePlace, json_option, place_options
 
 if TYPE_CHECKING:
     from windlass.client import Run
@@ -21,7 +21,7 @@ _LABEL = 10
 @click.option("--events", "all_events", is_flag=True, help=f"All events, not the latest {LATEST}.")
 @json_option
 @place_options
-def show(place: Place, run_id: str, all_events: bool, as_json: bool) -> None:
+def show(place: StorePlace, run_id: str, all_events: bool, as_json: bool) -> None:
     """Show everything about one run: status, input, result, attempts, traceback, timeline.
 
     With --json it is one JSON object; --events adds the events to it.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options import Place, json_option, place_options
+from windlass.cli.options import StorePlace, json_option, place_options
 from windlass.domain.counts import By
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ STATUSES = ("scheduled", "queued", "running", "failed", "canceled")
 )
 @json_option
 @place_options
-def stats(place: Place, by: str, as_json: bool) -> None:
+def stats(place: StorePlace, by: str, as_json: bool) -> None:
     """Count runs, and show how deep the queues are.
 
     Numbers with a ~ are estimates: PostgreSQL counts some thousands of each status, and estimates

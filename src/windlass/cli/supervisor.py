@@ -105,7 +105,7 @@ class Supervisor:
         self._stopping = True
         for post in self._posts:
             post.due = None
-            _tell(post)
+            _ask_to_stop(post)
         self._ends.put(None)
 
     def kill(self) -> None:
@@ -144,7 +144,7 @@ class Supervisor:
             process = subprocess.Popen(self._command, stdin=theirs.fileno(), process_group=0)
         post.process = process
         if self._stopping:  # a signal came while it was started, and may not have seen it
-            _tell(post)
+            _ask_to_stop(post)
         threading.Thread(target=self._wait, args=(post, process), daemon=True).start()
         return process
 
@@ -206,7 +206,7 @@ class Supervisor:
         log.warning(what, extra={**extra, "in": round(pause, 2)})
 
 
-def _tell(post: Post) -> None:
+def _ask_to_stop(post: Post) -> None:
     """Tell a process to stop, once: a second time would be taken for impatience."""
     if post.process is not None and not post.told:
         post.told = True

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options import Place, place_options
+from windlass.cli.options import StorePlace, place_options
 from windlass.cli.signals import Alarm, Signals
 from windlass.errors import SchemaMismatch
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option("--supervised", is_flag=True, hidden=True)
 @place_options
 def worker(
-    place: Place,
+    place: StorePlace,
     drain: bool,
     watch: bool,
     no_services: bool,
@@ -78,10 +78,10 @@ def worker(
     except SchemaMismatch as error:
         if not supervised:
             raise
-        from windlass.cli.failures import tell
+        from windlass.cli.failures import print_error
         from windlass.cli.supervisor import OUTGROWN
 
-        tell(error)
+        print_error(error)
         click.get_current_context().exit(OUTGROWN)
 
 
@@ -125,7 +125,7 @@ def _command() -> list[str]:
 
 
 def _prepare(
-    place: Place,
+    place: StorePlace,
     log_kind: str | None,
     log_level: str | None,
     seats: dict[str, Any],

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from windlass.cli.options import Place, json_option, place_options
+from windlass.cli.options import StorePlace, json_option, place_options
 
 if TYPE_CHECKING:
     from windlass.domain.inspection import WorkerState
@@ -36,7 +36,7 @@ RUN_TITLES = ("RUN", "JOB", "QUEUE", ">ATTEMPT", ">STARTED", "WORKER")
 )
 @json_option
 @place_options
-def workers(place: Place, most: int, as_json: bool) -> None:
+def workers(place: StorePlace, most: int, as_json: bool) -> None:
     """Show who is alive, and what each is doing.
 
     A worker is dead when its lease has run out; it is listed until another worker has taken its

@@ -9,9 +9,9 @@ from windlass.client.requests import Request, shared_connection
 from windlass.client.run import Run
 from windlass.client.scope import Scope
 from windlass.domain.run import Enqueued, NewRun
+from windlass.store.callers_transaction import AsyncTransaction, Joined, Transaction
 from windlass.store.flow import Flow, Hint
 from windlass.store.interface import Store
-from windlass.store.transactions import AsyncTransaction, Joined, Transaction
 
 
 def enqueue(scope: Scope, requests: Sequence[Request]) -> Flow[Sequence[Run]]:

@@ -9,10 +9,10 @@ from windlass.store.checks import Check
 
 def checks(app: Windlass) -> Iterator[Check]:
     """The store's clock, by what was written by it."""
-    yield Check(name="store's clock", look=lambda limits: _look(app, limits))
+    yield Check(name="store's clock", look=lambda limits: _check_clock(app, limits))
 
 
-def _look(app: Windlass, limits: Limits) -> Iterator[Finding]:
+def _check_clock(app: Windlass, limits: Limits) -> Iterator[Finding]:
     for worker in app.workers(runs=0):
         ahead = ((worker.renewed_at or worker.seen_at) - worker.seen_at).total_seconds()
         if ahead > limits.skew:

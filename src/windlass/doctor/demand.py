@@ -15,10 +15,10 @@ _GRACE = 2.0  # what has only just become ready may be taken this very moment
 
 def checks(app: Windlass) -> Iterator[Check]:
     """What waits, and for whom."""
-    yield Check(name="queues", look=lambda limits: _look(app, limits))
+    yield Check(name="queues", look=lambda limits: _check_queues(app, limits))
 
 
-def _look(app: Windlass, limits: Limits) -> Iterator[Finding]:
+def _check_queues(app: Windlass, limits: Limits) -> Iterator[Finding]:
     found = app.store.run(app.store.operations.inspect_demand(_HEAD))
     alive = [worker for worker in app.workers(runs=0) if worker.alive]
     if not found:

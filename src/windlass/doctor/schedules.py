@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from windlass.app import Windlass
 from windlass.domain.checkup import Finding, Limits, counted, error, fine, warning
-from windlass.domain.timetable import ScheduleFilter, ScheduleRow, SlotOutcome
+from windlass.domain.scheduling.rows import ScheduleFilter, ScheduleRow, SlotOutcome
 from windlass.errors import BadOption
 from windlass.schedules import Schedule
 from windlass.store.checks import Check
@@ -17,10 +17,10 @@ _SLOTS = 100
 
 def checks(app: Windlass) -> Iterator[Check]:
     """Rules, slots and who serves their jobs."""
-    yield Check(name="schedules", look=lambda limits: _look(app, limits))
+    yield Check(name="schedules", look=lambda limits: _check_schedules(app, limits))
 
 
-def _look(app: Windlass, limits: Limits) -> Iterator[Finding]:
+def _check_schedules(app: Windlass, limits: Limits) -> Iterator[Finding]:
     query = ScheduleFilter(tenant=app.settings.tenant, limit=_LISTED)
     rows = app.store.run(app.store.operations.list_schedules(query))
     now = app.store.run(app.store.operations.due_schedules(1)).now

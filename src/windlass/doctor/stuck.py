@@ -14,10 +14,10 @@ _SHOWN = 3
 
 def checks(app: Windlass) -> Iterator[Check]:
     """Runs beyond their timeout, or beyond their worker's end."""
-    yield Check(name="running", look=lambda limits: _look(app, limits))
+    yield Check(name="running", look=lambda limits: _check_running(app, limits))
 
 
-def _look(app: Windlass, limits: Limits) -> Iterator[Finding]:
+def _check_running(app: Windlass, limits: Limits) -> Iterator[Finding]:
     found = app.store.run(app.store.operations.inspect_overdue(limits.late, _MOST))
     abandoned = [run for run in found if run.abandoned]
     late = [run for run in found if not run.abandoned]

@@ -12,10 +12,10 @@ from windlass.store.checks import Check
 
 def checks(app: Windlass) -> Iterator[Check]:
     """Workers alive, dead and different."""
-    yield Check(name="workers", look=lambda limits: _look(app, limits))
+    yield Check(name="workers", look=lambda limits: _check_workers(app, limits))
 
 
-def _look(app: Windlass, limits: Limits) -> Iterator[Finding]:
+def _check_workers(app: Windlass, limits: Limits) -> Iterator[Finding]:
     known = app.workers(runs=0)
     alive = [worker for worker in known if worker.alive]
     left = app.store.run(app.store.operations.backlog(None, None))

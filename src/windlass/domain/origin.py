@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Place(msgspec.Struct, frozen=True):
+class ModuleMember(msgspec.Struct, frozen=True):
     """An object in a module: `tasks`, `app`."""
 
     module: str
@@ -32,7 +32,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
     job: str
     first: tuple[str, ...] = ()
-    place: Place | None = None
-    app: Place | None = None
+    place: ModuleMember | None = None
+    app: ModuleMember | None = None
     imports: tuple[str, ...] = ()
     folder: Folder | None = None

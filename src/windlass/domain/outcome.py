@@ -1,7 +1,7 @@
 """How an attempt ends: what a handler may return, and what the store is told.
 
 A handler ends its attempt by returning a result, by raising, or by returning one of `Snooze`,
-`Fail` and `Cancel`. The engine turns each into one `Decision`; `decide_failure` is the rule for
+`Fail` and `Cancel`. The engine turns each into one `Verdict`; `decide_failure` is the rule for
 everything that went wrong:
 
 - Handler failures and timeouts count, and `max_attempts` limits them. Lost workers and shutdowns
@@ -26,12 +26,12 @@ from windlass.errors import BadOption
 
 __all__ = [
     "Cancel",
-    "Decision",
     "ErrorInfo",
     "Fail",
     "Failed",
     "Outcome",
     "Snooze",
+    "Verdict",
     "decide_crash",
     "decide_failure",
     "describe_error",
@@ -122,7 +122,7 @@ def reported(outcome: Outcome, failure: Failure | None) -> Verb:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Verdict:
     """What the store is told about an attempt's end.
 
     `delay` is in seconds, on the store's clock, and belongs to retry and snoozed; it is never so
@@ -154,7 +154,7 @@ def decide_failure(
     max_attempts: int,
     timed_out: bool,
     random: float,
-) -> Decision:
+) -> Verdict:
     """Decide what becomes of a run whose attempt failed or timed out.
 
     `failures_before` does not count this failure. `random` is of [0, 1).
@@ -162,22 +162,22 @@ def decide_failure(
     failures = failures_before + 1
     delay = policy.delay_for(failures, error, random) if failures < max_attempts else None
     if delay is not None:
-        return Decision(outcome=Outcome.RETRY, delay=delay)
+        return Verdict(outcome=Outcome.RETRY, delay=delay)
     if timed_out:
         failure = Failure.TIMEOUT
     elif policy.is_fatal(error):
         failure = Failure.FATAL
     else:
         failure = Failure.EXHAUSTED
-    return Decision(outcome=Outcome.FAILED, failure=failure)
+    return Verdict(outcome=Outcome.FAILED, failure=failure)
 
 
-def decide_crash(*, crashes_before: int, max_crashes: int, alone: bool = True) -> Decision:
+def decide_crash(*, crashes_before: int, max_crashes: int, alone: bool = True) -> Verdict:
     """Decide what becomes of a run that crashed while its worker lives, to tell of it; `alone`:
     there is nobody else to blame, as for the death of its child process."""
     verb = after_lost_worker(crashes_before + 1, alone=alone, max_crashes=max_crashes)
     failure = Failure.CRASHED if verb is Verb.CRASH else None
-    return Decision(outcome=Outcome.CRASHED, failure=failure)
+    return Verdict(outcome=Outcome.CRASHED, failure=failure)
 
 
 def _check_reason(reason: object) -> None:

@@ -19,11 +19,11 @@ from windlass import codec
 from windlass.context import Context, Desk, SyncContext
 from windlass.domain.outcome import (
     Cancel,
-    Decision,
     ErrorInfo,
     Fail,
     Outcome,
     Snooze,
+    Verdict,
     decide_failure,
     describe_error,
 )
@@ -110,7 +110,7 @@ class Runner:
         """What becomes of an attempt that took too long; past its run's deadline, the run ends."""
         error = lateness(holding)
         if holding.stop is Stop.DEADLINE:
-            over = Decision(outcome=Outcome.FAILED, failure=Failure.DEADLINE)
+            over = Verdict(outcome=Outcome.FAILED, failure=Failure.DEADLINE)
             return finish(holding, over, error=error, counts=True, timed_out=True)
         return self._failed(holding, error, timed_out=True)
 
@@ -133,7 +133,7 @@ class Runner:
                 return succeeded(holding, None)
             # Of a subclass: it may lack what it should have, or have put anything there.
             case Snooze():
-                later = Decision(outcome=Outcome.SNOOZED, delay=parse_duration(value.delay))
+                later = Verdict(outcome=Outcome.SNOOZED, delay=parse_duration(value.delay))
                 return finish(holding, later)
             case Cancel():
                 return canceled(holding, value.reason)
@@ -149,7 +149,7 @@ class Runner:
             # The handler has done its work; doing it again would not make the result fit.
             return finish(
                 holding,
-                Decision(outcome=Outcome.FAILED, failure=Failure.FATAL),
+                Verdict(outcome=Outcome.FAILED, failure=Failure.FATAL),
                 error=error,
                 counts=True,
             )
@@ -169,7 +169,7 @@ class Runner:
             )
         except BaseException as second:
             # The policy could not be asked about it, and could not the next time.
-            decision, error = Decision(outcome=Outcome.FAILED, failure=Failure.FATAL), second
+            decision, error = Verdict(outcome=Outcome.FAILED, failure=Failure.FATAL), second
         return finish(holding, decision, error=error, counts=True, timed_out=timed_out)
 
 
@@ -198,7 +198,7 @@ def _leave_fork(error: BaseException | None = None) -> NoReturn:
 
 def finish(
     holding: Holding,
-    decision: Decision,
+    decision: Verdict,
     *,
     error: BaseException | None = None,
     counts: bool = False,
@@ -235,7 +235,7 @@ def succeeded(holding: Holding, result: msgspec.Raw | None) -> Finish:
 
 def release(holding: Holding) -> Finish:
     """Give a run back, unfinished and uncounted."""
-    return finish(holding, Decision(outcome=Outcome.RELEASED))
+    return finish(holding, Verdict(outcome=Outcome.RELEASED))
 
 
 def given_up(holding: Holding) -> Finish:
@@ -254,7 +254,7 @@ def give_back(claimed: Claimed) -> Finish:
 def canceled(holding: Holding, reason: str | None) -> Finish:
     """End a run as canceled."""
     error = asyncio.CancelledError(reason) if reason else None
-    return finish(holding, Decision(outcome=Outcome.CANCELED), error=error)
+    return finish(holding, Verdict(outcome=Outcome.CANCELED), error=error)
 
 
 def arguments_of(holding: Holding) -> tuple[tuple[Any, ...], dict[str, Any]]:

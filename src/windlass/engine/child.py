@@ -33,7 +33,7 @@ from windlass.engine.wire import (
     Line,
     Ready,
     Setup,
-    Standing,
+    StandingNow,
     ToChild,
     ToWorker,
     frame,
@@ -135,7 +135,7 @@ class Child:
             self._gone()
         return self._result
 
-    def report(self, standing: Standing) -> None:
+    def report(self, standing: StandingNow) -> None:
         """Say how the run stands."""
         if self.alive:
             self._send(standing)

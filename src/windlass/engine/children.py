@@ -35,7 +35,7 @@ from windlass.engine.holdings import Holding, Stop
 from windlass.engine.memory import MEGABYTE
 from windlass.engine.options import WorkerOptions
 from windlass.engine.scarcity import REFUSALS, NotGiven
-from windlass.engine.wire import Answer, Ask, Assignment, Done, Lacking, Setup, Standing
+from windlass.engine.wire import Answer, Ask, Assignment, Done, Lacking, Setup, StandingNow
 from windlass.errors import ProcessDied, UsageError, WindlassError
 from windlass.logs import steady_log
 from windlass.store.interface import Store
@@ -276,9 +276,9 @@ def _lacked(result: "asyncio.Future[Done | Lacking]") -> str | None:
     return "job not found" if lacked else None
 
 
-def _standing(holding: Holding) -> Standing:
+def _standing(holding: Holding) -> StandingNow:
     claimed = holding.claimed
-    return Standing(
+    return StandingNow(
         run=claimed.id,
         token=claimed.token,
         stop=holding.stop,

@@ -33,10 +33,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from windlass.domain.firing import decide, realign
 from windlass.domain.run import JobRow, RunRef
-from windlass.domain.states import Status
-from windlass.domain.timetable import (
+from windlass.domain.scheduling.firing import decide, realign
+from windlass.domain.scheduling.rows import (
     Decision,
     DueReply,
     Fired,
@@ -44,6 +43,7 @@ from windlass.domain.timetable import (
     ScheduleRef,
     ScheduleRow,
 )
+from windlass.domain.states import Status
 from windlass.engine.environment import Environment
 from windlass.engine.service import News, Service
 from windlass.engine.signals import Signal

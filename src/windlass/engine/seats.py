@@ -45,7 +45,7 @@ from windlass.engine.lanes import Lane
 from windlass.engine.options import WorkerOptions
 from windlass.engine.roster import Roster
 from windlass.engine.scarcity import REFUSALS, NotGiven, Scarcity
-from windlass.engine.suspects import Group
+from windlass.engine.suspects import SuspectGroup
 from windlass.engine.threads import Threads
 from windlass.errors import WorkerDisrupted
 from windlass.logs import steady_log
@@ -85,7 +85,7 @@ class Seats:
         self._children = children
         self._options = options
         self._suspects = 0  # how many of them run in children
-        self.group = Group(roster.lanes)  # suspects that must run without neighbours
+        self.group = SuspectGroup(roster.lanes)  # suspects that must run without neighbours
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._no_threads = Scarcity("thread for a handler", _MORE_THREADS, self._resume)

@@ -1,8 +1,8 @@
 """Signals: what has just happened in a part of a worker, for tests to wait for.
 
 Parts emit a signal at their turning points, in production too. Hardly anybody listens there, so a
-signal costs one loop over an empty tuple. A test listens before it starts what it waits for; then it
-misses nothing, and neither polls nor looks into the part:
+signal costs one loop over an empty tuple. A test listens before it starts what it waits for; then
+it misses nothing, and neither polls nor looks into the part:
 
     with worker.signals.recorded.heard() as recorded:
         await job.aenqueue()

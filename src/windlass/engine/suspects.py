@@ -36,7 +36,7 @@ from windlass.engine.lanes import Lane
 
 
 @dataclass(slots=True)
-class Group:
+class SuspectGroup:
     """Suspects that have the worker to themselves; empty: there are none."""
 
     lanes: Mapping[Executor, Lane]

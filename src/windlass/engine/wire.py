@@ -2,11 +2,13 @@
 
 A message is a mark, its length, four bytes each, and JSON. The mark tells a message from whatever a
 handler may have written to a number that it took for its own: who hears anything else, or less
-than was announced, gives the other up. The worker sends `Setup` once, then one `Assignment`
-at a time; while that runs it may send the run's `Standing`. The child says `Ready` once it can take
-one. It answers with log `Line`s, `Began` when the handler is about to be called, `Ask`s (each waits
-for its `Answer`), and ends the attempt by `Done` or `Lacking`. The child has no lease: all that it
-says is worth as much as the token of the attempt it was given.
+than was announced, gives the other up.
+
+The worker sends `Setup` once, then one `Assignment` at a time; while that runs it may send the
+run's `StandingNow`. The child says `Ready` once it can take one. It answers with log `Line`s,
+`Began` when the handler is about to be called, `Ask`s (each waits for its `Answer`), and ends the
+attempt by `Done` or `Lacking`. The child has no lease: all that it says is worth as much as the
+token of the attempt it was given.
 """
 
 import struct
@@ -45,7 +47,7 @@ class Assignment(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     worker: str
 
 
-class Standing(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+class StandingNow(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     """How the run stands now; of an attempt that is over it means nothing."""
 
     token: int
@@ -135,7 +137,7 @@ class Lacking(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     error: ErrorInfo
 
 
-ToChild = Setup | Assignment | Standing | Answer
+ToChild = Setup | Assignment | StandingNow | Answer
 ToWorker = Line | Ready | Began | Ask | Done | Lacking
 
 read_in_child = msgspec.json.Decoder(ToChild).decode

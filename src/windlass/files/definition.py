@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Final
 
-from windlass.domain.catchup import CatchUp
-from windlass.domain.cron import cached_cron
 from windlass.domain.job import JobSpec, define_job
 from windlass.domain.policy import Retry
-from windlass.domain.schedule import parse_overlap
-from windlass.domain.timetable import Overlap
+from windlass.domain.scheduling.catchup import CatchUp
+from windlass.domain.scheduling.cron import cached_cron
+from windlass.domain.scheduling.definition import parse_overlap
+from windlass.domain.scheduling.rows import Overlap
 from windlass.domain.zone import LOCAL, parse_zone
 from windlass.errors import BadArguments, BadDuration, BadOption, JobFileError
 from windlass.files.compiled import Compiled

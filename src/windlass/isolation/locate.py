@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from windlass.config import Settings
 from windlass.domain.job import JobSpec
-from windlass.domain.origin import Folder, Origin, Place
+from windlass.domain.origin import Folder, ModuleMember, Origin
 from windlass.errors import BadOption, JobFileError, UsageError
 from windlass.files.definition import define
 from windlass.files.source import Reading, Source
@@ -51,7 +51,7 @@ def origin_of(app: "Windlass", spec: JobSpec) -> Origin:
     why = _hidden(spec.handler)
     if why is None:
         handler = spec.handler
-        here = Place(handler.__module__, handler.__qualname__)
+        here = ModuleMember(handler.__module__, handler.__qualname__)
         found = _at(sys.modules.get(here.module), here.name)
         if isinstance(found, Job) and found.app is app and found.name == spec.name:
             return Origin(job=spec.name, first=first, place=here)
@@ -65,14 +65,14 @@ def origin_of(app: "Windlass", spec: JobSpec) -> Origin:
     raise UsageError(f"A child process cannot find job {spec.name!r}: {why}.")
 
 
-def place_of(app: "Windlass") -> Place | None:
+def place_of(app: "Windlass") -> ModuleMember | None:
     """The module and the variable that hold an application."""
     for name, module in list(sys.modules.items()):
         if name == _MAIN:
             continue
         for variable, value in list(getattr(module, "__dict__", {}).items()):
             if value is app:
-                return Place(name, variable)
+                return ModuleMember(name, variable)
     return None
 
 
@@ -158,7 +158,7 @@ def _reading(folder: Folder) -> Reading:
     return Reading(Path(os.fsdecode(folder.folder)), {source.file: source for source in sources})
 
 
-def _application(place: Place) -> "Windlass":
+def _application(place: ModuleMember) -> "Windlass":
     from windlass.app import Windlass
 
     found = _at(importlib.import_module(place.module), place.name)

@@ -25,7 +25,7 @@ from windlass.domain.run import Finish
 from windlass.engine.attempt import Runner, prepared
 from windlass.engine.holdings import Holding
 from windlass.engine.memory import resident
-from windlass.engine.wire import Answer, Assignment, Began, Done, Lacking, Ready, Setup, Standing
+from windlass.engine.wire import Answer, Assignment, Began, Done, Lacking, Ready, Setup, StandingNow
 from windlass.isolation.channel import Channel, LogLines, Questions, WorkersStore
 from windlass.isolation.locate import Finder, move, url_of
 from windlass.resources import OpenResources, belong, close_all
@@ -94,7 +94,7 @@ class Program:
                 case Assignment() as attempt:
                     self._given += 1
                     self._attempts.put(attempt)
-                case Standing() as standing:
+                case StandingNow() as standing:
                     self._heed(standing)
                 case Answer() as answer:
                     self._questions.answers.put(answer)
@@ -104,7 +104,7 @@ class Program:
             _leave()
         self._attempts.put(None)
 
-    def _heed(self, standing: Standing) -> None:
+    def _heed(self, standing: StandingNow) -> None:
         holding = self._holding
         if holding is None or (holding.claimed.id, holding.claimed.token) != (
             standing.run,

@@ -18,12 +18,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from windlass.client import Request, Scope
-from windlass.domain.schedule import define_schedule
-from windlass.domain.timetable import (
+from windlass.domain.scheduling.definition import define_schedule
+from windlass.domain.scheduling.rows import (
     NewSchedule,
-    Origin,
     PutOutcome,
     ScheduleFilter,
+    ScheduleOrigin,
     ScheduleRef,
     ScheduleRow,
     Stored,
@@ -58,7 +58,7 @@ class Declared:
 
     def wanted(self, request: Request) -> Wanted:
         """The definition, once the job is known."""
-        return Wanted.of(request, self.key, Origin.CODE, **self.terms)
+        return Wanted.of(request, self.key, ScheduleOrigin.CODE, **self.terms)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class Declarations:
             yield from self._put(declared, stored, report)
             yield from self._remove(declared, stored, report)
             report.left = [row for key, row in stored.items() if key not in declared]
-            self._tell(report)
+            self._log_report(report)
         return report
 
     def prune(self) -> Flow[Sequence[ScheduleRow]]:
@@ -147,7 +147,10 @@ class Declarations:
         while True:
             page: Sequence[ScheduleRow] = yield self._scope.store.operations.list_schedules(
                 ScheduleFilter(
-                    tenant=self._scope.tenant, origin=Origin.CODE, before=before, limit=_PAGE
+                    tenant=self._scope.tenant,
+                    origin=ScheduleOrigin.CODE,
+                    before=before,
+                    limit=_PAGE,
                 )
             )
             found.update((row.key or row.id, row) for row in page)
@@ -226,7 +229,7 @@ class Declarations:
                 report.removed.append(key)
             withdrawn.discard(name)
 
-    def _tell(self, report: SyncReport) -> None:
+    def _log_report(self, report: SyncReport) -> None:
         for what, keys in (
             ("schedule made", report.created),
             ("schedule changed", report.changed),

@@ -1,6 +1,6 @@
 """The end of a schedule, in transactions of a bounded size."""
 
-from windlass.domain.timetable import ScheduleRef
+from windlass.domain.scheduling.rows import ScheduleRef
 from windlass.store.flow import Flow
 from windlass.store.interface import Store
 

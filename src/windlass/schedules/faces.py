@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from typing import Any, Unpack
 
     from windlass.client.run import Run
-    from windlass.domain.rules import Moment
     from windlass.domain.run import Event
-    from windlass.domain.timetable import (
+    from windlass.domain.scheduling.rows import (
         Overlap,
         SlotRow,
     )
+    from windlass.domain.scheduling.rules import Moment
     from windlass.job import Job
     from windlass.schedules.declared import SyncReport
     from windlass.schedules.verbs import Backfilled, ListSchedules, ScheduleVerbs

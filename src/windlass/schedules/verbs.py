@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from windlass.client.filters import MOST_PER_PAGE
 from windlass.client.run import Run
 from windlass.client.scope import Scope, Verbs
-from windlass.domain.firing import by_hand
 from windlass.domain.open_enum import member_of
-from windlass.domain.rules import MICROSECOND, Moment, parse_moment
 from windlass.domain.run import Event, RunRecord, RunRef
-from windlass.domain.schedule import check_new, parse_overlap
-from windlass.domain.timetable import (
+from windlass.domain.scheduling.definition import check_new, parse_overlap
+from windlass.domain.scheduling.firing import by_hand
+from windlass.domain.scheduling.rows import (
     DueReply,
     Fired,
     FireReply,
-    Origin,
     Overlap,
     ScheduleFilter,
+    ScheduleOrigin,
     ScheduleRef,
     ScheduleRow,
     SlotRow,
     Stored,
 )
+from windlass.domain.scheduling.rules import MICROSECOND, Moment, parse_moment
 from windlass.errors import BadOption, ScheduleBusy, ScheduleNotFound
 from windlass.requester import Requester
 from windlass.schedules.declared import Declarations, SyncReport
@@ -52,7 +52,7 @@ class ListSchedules(TypedDict, total=False):
 
     job: str
     enabled: bool
-    origin: Origin | str
+    origin: ScheduleOrigin | str
     before: str
     limit: int
 
@@ -315,7 +315,7 @@ def _filter(tenant: str, query: ListSchedules) -> ScheduleFilter:
             known = ", ".join(ListSchedules.__annotations__)
             raise BadOption(name, f"there is no such option; there are {known}")
     if "origin" in given:
-        given["origin"] = member_of("origin", Origin, given["origin"])
+        given["origin"] = member_of("origin", ScheduleOrigin, given["origin"])
     return ScheduleFilter(tenant=tenant, **given)
 
 

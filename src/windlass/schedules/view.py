@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from windlass import codec
-from windlass.domain.firing import schedule_of, state_of
-from windlass.domain.schedule import Schedule as Timetable
-from windlass.domain.timetable import Origin, Overlap, ScheduleOptions, ScheduleRow
+from windlass.domain.scheduling.definition import ScheduleDefinition
+from windlass.domain.scheduling.firing import schedule_of, state_of
+from windlass.domain.scheduling.rows import Overlap, ScheduleOptions, ScheduleOrigin, ScheduleRow
 from windlass.errors import BadOption
 
 
@@ -50,7 +50,7 @@ class Schedule:
         return self._row.options
 
     @property
-    def timetable(self) -> Timetable:
+    def timetable(self) -> ScheduleDefinition:
         """When it runs: the rule and its bounds. Raises BadOption if it cannot be read any more."""
         return schedule_of(self._row)
 
@@ -65,7 +65,7 @@ class Schedule:
         return self._row.enabled
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> ScheduleOrigin:
         """Whether it was declared in code, or made at run time."""
         return self._row.origin
 

@@ -9,12 +9,18 @@ import msgspec
 
 from windlass.client import Request, Using
 from windlass.domain.job import check_key
-from windlass.domain.schedule import Every, Schedule, Timing, define_schedule, parse_overlap
-from windlass.domain.timetable import (
+from windlass.domain.scheduling.definition import (
+    Every,
+    ScheduleDefinition,
+    Timing,
+    define_schedule,
+    parse_overlap,
+)
+from windlass.domain.scheduling.rows import (
     NewSchedule,
-    Origin,
     Overlap,
     ScheduleOptions,
+    ScheduleOrigin,
     ScheduleRow,
 )
 from windlass.errors import BadOption
@@ -36,14 +42,14 @@ class Wanted:
     timing: Timing
     overlap: Overlap = Overlap.ALLOW
     key: str | None = None
-    origin: Origin = Origin.RUNTIME
+    origin: ScheduleOrigin = ScheduleOrigin.RUNTIME
 
     @classmethod
     def of(
         cls,
         request: Request,
         key: str | None = None,
-        origin: Origin = Origin.RUNTIME,
+        origin: ScheduleOrigin = ScheduleOrigin.RUNTIME,
         **terms: Unpack[ScheduleTerms],
     ) -> "Wanted":
         """Of the run that each slot shall make, and when."""
@@ -59,21 +65,23 @@ class Wanted:
             origin=origin,
         )
 
-    def define(self, now: datetime, stored: ScheduleRow | None = None) -> Schedule:
+    def define(self, now: datetime, stored: ScheduleRow | None = None) -> ScheduleDefinition:
         """When it runs; one that is stored keeps the instant from which an interval counts."""
         schedule = define_schedule(now, **self.timing)
         given = {name for name in ("anchor", "start") if self.timing.get(name) is not None}
         if stored is None or given or not isinstance(schedule.rule, Every):
             return schedule
         try:
-            before = Schedule.from_json(stored.rule).rule
+            before = ScheduleDefinition.from_json(stored.rule).rule
         except BadOption:  # what is stored cannot be read any more: all the more reason to write
             return schedule
         if isinstance(before, Every) and before.interval == schedule.rule.interval:
             return msgspec.structs.replace(schedule, rule=before)
         return schedule
 
-    def new(self, ident: str, tenant: str, schedule: Schedule, now: datetime) -> NewSchedule:
+    def new(
+        self, ident: str, tenant: str, schedule: ScheduleDefinition, now: datetime
+    ) -> NewSchedule:
         """What the store is to keep."""
         return NewSchedule(
             id=ident,
@@ -112,7 +120,7 @@ def schedule_options(using: Using) -> ScheduleOptions:
     )
 
 
-def changed_terms(schedule: Schedule, changes: Mapping[str, Any]) -> Timing:
+def changed_terms(schedule: ScheduleDefinition, changes: Mapping[str, Any]) -> Timing:
     """The terms of a schedule with some of them changed; those not named stay."""
     kinds = {"once", "interval", "cron"}
     known: dict[str, Any] = {

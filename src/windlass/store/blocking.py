@@ -33,7 +33,7 @@ class BlockingCalls:
         """For the ``with`` around a call: a look at the clock before and after."""
         return Watched(self, self._clock)
 
-    def tell(self, took: float, frame: FrameType) -> None:
+    def warn(self, took: float, frame: FrameType) -> None:
         """Say which call it was, as its caller knows it, and what to await in its place."""
         ours, caller = frame, frame.f_back
         while caller is not None and _is_ours(caller):
@@ -76,7 +76,7 @@ class Watched:
     ) -> None:
         took = self._clock.monotonic() - self._began
         if took > LONG and _on_a_loop():
-            self._calls.tell(took, sys._getframe(1))
+            self._calls.warn(took, sys._getframe(1))
 
 
 def _on_a_loop() -> bool:

@@ -39,10 +39,10 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 from windlass.domain.run import NewRun
 from windlass.domain.run import RunRef as RunRef
 from windlass.store.blocking import BlockingCalls
+from windlass.store.callers_transaction import Joined, TransactionScope
 from windlass.store.checks import Check
 from windlass.store.operations import Call as Call
 from windlass.store.operations import Operations
-from windlass.store.transactions import Joined, TransactionScope
 
 T = TypeVar("T")
 

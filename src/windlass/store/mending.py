@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.domain.report import MESSAGE_LIMIT, ErrorInfo
 from windlass.domain.run import Attempt
-from windlass.domain.timetable import ScheduleRow
+from windlass.domain.scheduling.rows import ScheduleRow
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)

@@ -66,7 +66,7 @@ def assert_enqueued(
     By args, queue, at, status, priority, key, tags. `app` is needed where the job is a name.
     """
     __tracebackhide__ = True
-    made, found, wanted = _look(job, app, like)
+    made, found, wanted = _matching(job, app, like)
     if (count is None and found) or len(found) == count:
         return found
     number = "no run" if not found else _runs(len(found))
@@ -80,14 +80,14 @@ def refute_enqueued(
 ) -> None:
     """Assert that no run like this was made; the options are those of `assert_enqueued`."""
     __tracebackhide__ = True
-    made, found, wanted = _look(job, app, like)
+    made, found, wanted = _matching(job, app, like)
     if found:
         verb = "were" if len(found) > 1 else "was"
         number = _runs(len(found))
         raise AssertionError(f"{number} of {wanted} {verb} enqueued, not none.{_shown(made)}")
 
 
-def _look(
+def _matching(
     job: "AnyJob | str", app: Windlass | None, like: RunLike
 ) -> tuple[Sequence[Run], Sequence[Run], str]:
     """What was made, what of it fits, and what was wanted."""

@@ -11,7 +11,7 @@ clock by an hour has taken an hour, and a wait with a limit still ends.
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from windlass.domain.rules import Moment, parse_moment
+from windlass.domain.scheduling.rules import Moment, parse_moment
 from windlass.duration import Duration, parse_duration
 from windlass.errors import UsageError
 from windlass.sources import ManualClock, SystemClock
@@ -36,7 +36,7 @@ class VirtualClock(ManualClock):
     def advance(self, by: Duration) -> None:
         """Let time pass: seconds, a timedelta, or text such as "90s" or "30d"."""
         seconds = parse_duration(by)
-        self._tell()
+        self._notify()
         super().advance(by if isinstance(by, timedelta) else seconds)
 
     def travel(self, to: Moment) -> None:
@@ -48,7 +48,7 @@ class VirtualClock(ManualClock):
                 f"The clock shows {now.isoformat()} and cannot go back to {target.isoformat()}: "
                 "start the test earlier."
             )
-        self._tell()
+        self._notify()
         super().set(target)
 
     def set(self, to: datetime) -> None:
@@ -59,6 +59,6 @@ class VirtualClock(ManualClock):
         """Call this whenever time is about to pass."""
         self._before_moving.append(call)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for call in self._before_moving:
             call()

@@ -19,10 +19,10 @@ from typing import Literal
 
 from windlass.app import Windlass
 from windlass.client import Run
-from windlass.domain.rules import parse_moment
 from windlass.domain.run import Backlog, RunRecord, SweepReply
+from windlass.domain.scheduling.rows import DueReply
+from windlass.domain.scheduling.rules import parse_moment
 from windlass.domain.states import Status
-from windlass.domain.timetable import DueReply
 from windlass.duration import Duration, parse_duration
 from windlass.testing.faces import Procedure, aperform, perform, refuse_inside_loop
 from windlass.testing.places import clock_of
@@ -132,7 +132,7 @@ async def adrain(
 
 
 @dataclass(slots=True)
-class _Tally:
+class _DrainTally:
     tried: dict[str, str] = field(default_factory=dict)  # runs and their jobs
     jobs: dict[str, int] = field(default_factory=dict)
     attempts: int = 0
@@ -151,7 +151,7 @@ class _Draining:
         self._end = _end(until, self._clock.now())
         self._jumping = with_scheduled or self._end is not None
         self._limit = limit
-        self._tally = _Tally()
+        self._tally = _DrainTally()
         self.worker = LoneWorker(app)
 
     def run(self) -> Procedure[Drained]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from windlass.app import Windlass
 from windlass.config import Settings, find_file
-from windlass.domain.rules import Moment
+from windlass.domain.scheduling.rules import Moment
 from windlass.errors import UsageError
 from windlass.sources import Sources
 from windlass.testing.clock import START, VirtualClock

@@ -16,7 +16,7 @@ import msgspec
 
 from tests.faults.programs.jobs import Witness
 from windlass import Windlass, WorkerOptions
-from windlass.domain.timetable import Decision
+from windlass.domain.scheduling.rows import Decision
 from windlass.engine.environment import Environment
 from windlass.engine.scheduler import Scheduler
 from windlass.sources import Ids, Sources, SystemClock

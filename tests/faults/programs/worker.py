@@ -24,8 +24,8 @@ from windlass.engine.seats import Seats
 from windlass.store.interface import Call
 from windlass.store.sqlite import store as sqlite_store
 from windlass.store.sqlite.connection import Connection
+from windlass.store.sqlite.open_transaction import OpenTransaction
 from windlass.store.sqlite.operations import Bound, bind
-from windlass.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ def stop_in_commit(witness: Witness, when: str) -> None:
         if at_once is None:
             return bound
 
-        def noted(tx: Transaction) -> Callable[[], T] | None:
+        def noted(tx: OpenTransaction) -> Callable[[], T] | None:
             nonlocal ending
             ending = ending or (call.name == "cycle" and bool(call.arguments[2]))
             return at_once(tx)

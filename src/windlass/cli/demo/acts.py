@@ -22,7 +22,7 @@ Tell = Callable[[Sequence[Run]], str]
 
 
 @dataclass(slots=True, kw_only=True)
-class Act:
+class DemoAct:
     """One thing to see. The first of its runs is the one that is shown."""
 
     title: str
@@ -131,7 +131,7 @@ def _length(later: datetime | None, sooner: datetime | None) -> str:
     return f"{max(0.0, (later - sooner).total_seconds()):.1f} s"
 
 
-def acts() -> list[Act]:
+def acts() -> list[DemoAct]:
     """All acts but the burst, in the order of their beginning."""
     return [
         *_plain_acts(),
@@ -142,20 +142,20 @@ def acts() -> list[Act]:
     ]
 
 
-def _plain_acts() -> list[Act]:
+def _plain_acts() -> list[DemoAct]:
     return [
-        Act(title="instant", start=_one("demo.greet", name="Ada"), expected=Status.SUCCEEDED),
-        Act(
+        DemoAct(title="instant", start=_one("demo.greet", name="Ada"), expected=Status.SUCCEEDED),
+        DemoAct(
             title="slow, with progress",
             start=_one("demo.import_orders", rows=12_000),
             expected=Status.SUCCEEDED,
         ),
-        Act(
+        DemoAct(
             title="blocking, in a thread",
             start=_one("demo.checksum", megabytes=20),
             expected=Status.SUCCEEDED,
         ),
-        Act(
+        DemoAct(
             title="flaky, third time lucky",
             start=_one("demo.charge_card", amount=42),
             expected=Status.SUCCEEDED,
@@ -164,9 +164,9 @@ def _plain_acts() -> list[Act]:
     ]
 
 
-def _acts_of_death() -> list[Act]:
+def _acts_of_death() -> list[DemoAct]:
     return [
-        Act(
+        DemoAct(
             title=KILLED,
             start=_one("demo.copy_archive", files=12),
             expected=Status.SUCCEEDED,
@@ -175,7 +175,7 @@ def _acts_of_death() -> list[Act]:
             judge=lambda runs: runs[0].record.crash_count == 1,
             ending=lambda runs: f"taken over by process {process_of(runs[0])}",
         ),
-        Act(
+        DemoAct(
             title="kills whoever runs it",
             start=_one("demo.divide_by_zero"),
             expected=Status.FAILED,
@@ -187,28 +187,28 @@ def _acts_of_death() -> list[Act]:
     ]
 
 
-def _failing_acts() -> list[Act]:
+def _failing_acts() -> list[DemoAct]:
     return [
-        Act(
+        DemoAct(
             title="fails every time",
             start=_one("demo.sync_contacts"),
             expected=Status.FAILED,
             failure=Failure.EXHAUSTED,
             attempts=3,
         ),
-        Act(
+        DemoAct(
             title="not worth a retry",
             start=_one("demo.send_mail", to="nobody@example.org"),
             expected=Status.FAILED,
             failure=Failure.FATAL,
         ),
-        Act(
+        DemoAct(
             title="takes too long",
             start=_one("demo.solve"),
             expected=Status.FAILED,
             failure=Failure.TIMEOUT,
         ),
-        Act(
+        DemoAct(
             title="canceled while it runs",
             start=_one("demo.render"),
             expected=Status.CANCELED,
@@ -217,7 +217,7 @@ def _failing_acts() -> list[Act]:
     ]
 
 
-def _acts_of_time() -> list[Act]:
+def _acts_of_time() -> list[DemoAct]:
     async def delayed(app: Windlass) -> Sequence[Run]:
         return [await app.aenqueue("demo.remind", {"what": "tea is ready"}, delay="2500ms")]
 
@@ -226,15 +226,15 @@ def _acts_of_time() -> list[Act]:
         return [await app.aenqueue("demo.greet", options, queue=CLOSED, expires="2s")]
 
     return [
-        Act(
+        DemoAct(
             title="snoozes",
             start=_one("demo.fetch_report"),
             expected=Status.SUCCEEDED,
             attempts=2,
             judge=lambda runs: runs[0].failures == 0,
         ),
-        Act(title="delayed", start=delayed, expected=Status.SUCCEEDED, judge=_not_too_early),
-        Act(
+        DemoAct(title="delayed", start=delayed, expected=Status.SUCCEEDED, judge=_not_too_early),
+        DemoAct(
             title="nobody serves its queue",
             start=expired,
             expected=Status.FAILED,
@@ -245,7 +245,7 @@ def _acts_of_time() -> list[Act]:
     ]
 
 
-def _acts_of_order() -> list[Act]:
+def _acts_of_order() -> list[DemoAct]:
     async def deduplicated(app: Windlass) -> Sequence[Run]:
         invoice = {"name": "invoice 7"}
         return [await app.aenqueue("demo.greet", invoice, key="invoice-7") for _ in range(2)]
@@ -256,14 +256,14 @@ def _acts_of_order() -> list[Act]:
         return [await job.using(priority=10).aenqueue(image=CROWD), *crowd]
 
     return [
-        Act(
+        DemoAct(
             title="enqueued twice, same key",
             start=deduplicated,
             expected=Status.SUCCEEDED,
             judge=lambda runs: len({run.id for run in runs}) == 1,
             ending=lambda runs: f"one run: …{runs[0].id[-12:]}",
         ),
-        Act(
+        DemoAct(
             title="urgent, jumps the queue",
             start=urgent,
             expected=Status.SUCCEEDED,

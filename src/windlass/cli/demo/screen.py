@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import click
 
-from windlass.cli.demo.acts import Act, process_of
+from windlass.cli.demo.acts import DemoAct, process_of
 from windlass.cli.output import faint, heading, paint, status_text, width_of
 from windlass.client import Run
 from windlass.domain.states import Status
@@ -47,7 +47,7 @@ class Watering(NamedTuple):
 class Scene(NamedTuple):
     """Everything at one moment."""
 
-    acts: Sequence[Act]
+    acts: Sequence[DemoAct]
     watering: Watering
     burst: Burst | None
     workers: Sequence[int]
@@ -95,7 +95,7 @@ def glyphs() -> Glyphs:
     return fine
 
 
-def row(act: Act, scene: Scene, signs: Glyphs, spin: str) -> str:
+def row(act: DemoAct, scene: Scene, signs: Glyphs, spin: str) -> str:
     """One act on one line."""
     run = act.run
     if run is None:
@@ -208,7 +208,9 @@ class Lines:
         """Tell what has changed."""
         elapsed = scene.elapsed
         if self._news("workers", tuple(scene.workers)):
-            self._tell(f"{_INDENT}workers: processes {', '.join(map(str, scene.workers))}", elapsed)
+            self._print_line(
+                f"{_INDENT}workers: processes {', '.join(map(str, scene.workers))}", elapsed
+            )
         for act in scene.acts:
             run = act.run
             if run is None:
@@ -216,12 +218,12 @@ class Lines:
             quarter = int((run.progress or 0) * 4)
             state = (run.status, run.attempt, quarter, act.finished, _orphaned(run, scene))
             if self._news(act.title, state):
-                self._tell(row(act, scene, self._signs, " "), elapsed)
+                self._print_line(row(act, scene, self._signs, " "), elapsed)
         if self._news("schedule", min(scene.watering.done, scene.watering.wanted)):
-            self._tell(watering_row(scene.watering, self._signs, " "), elapsed)
+            self._print_line(watering_row(scene.watering, self._signs, " "), elapsed)
         burst = scene.burst
         if burst is not None and self._news("burst", (burst.done * 4 // burst.total, burst.over)):
-            self._tell(burst_row(burst, self._signs, " "), elapsed)
+            self._print_line(burst_row(burst, self._signs, " "), elapsed)
 
     def end(self) -> None:
         """Nothing to give back."""
@@ -231,7 +233,7 @@ class Lines:
         self._told[what] = state
         return before != state
 
-    def _tell(self, line: str, elapsed: float) -> None:
+    def _print_line(self, line: str, elapsed: float) -> None:
         click.echo(f"{elapsed:6.2f} s {line}".rstrip())
 
 
@@ -240,7 +242,7 @@ def _orphaned(run: Run, scene: Scene) -> bool:
     return run.status is Status.RUNNING and process_of(run) not in scene.workers
 
 
-def _middle(act: Act, scene: Scene, signs: Glyphs) -> str:
+def _middle(act: DemoAct, scene: Scene, signs: Glyphs) -> str:
     run = act.run
     if run is not None and _orphaned(run, scene):
         return f"process {process_of(run)} is dead; its lease runs out"

@@ -3,19 +3,19 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from windlass.cli.demo.acts import Act
+from windlass.cli.demo.acts import DemoAct
 from windlass.cli.demo.screen import Burst, Watering, glyphs, rate
 from windlass.cli.output import paint, status_text, table
 from windlass.domain.states import Status
 
 
-def all_good(played: Sequence[Act], watering: Watering, burst: Burst | None) -> bool:
+def all_good(played: Sequence[DemoAct], watering: Watering, burst: Burst | None) -> bool:
     """Whether everything ended as it should."""
     whole = burst is not None and burst.over and burst.done == burst.total
     return whole and watering.over and all(act.as_expected for act in played)
 
 
-def summary(played: Sequence[Act], watering: Watering, burst: Burst | None) -> Iterator[str]:
+def summary(played: Sequence[DemoAct], watering: Watering, burst: Burst | None) -> Iterator[str]:
     """What is told at the end."""
     ended: Counter[str] = Counter()
     good: Counter[str] = Counter()
@@ -40,7 +40,7 @@ def summary(played: Sequence[Act], watering: Watering, burst: Burst | None) -> I
     yield paint(f"  {signs.bad} not as expected: {_wrong(played, watering)}", "red", bold=True)
 
 
-def _wrong(played: Sequence[Act], watering: Watering) -> str:
+def _wrong(played: Sequence[DemoAct], watering: Watering) -> str:
     names = [act.title for act in played if not act.as_expected]
     if not watering.over:
         names.append("the schedule")

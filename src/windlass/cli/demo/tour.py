@@ -14,7 +14,7 @@ from urllib.parse import quote
 import click
 
 from windlass.app import Windlass
-from windlass.cli.demo.acts import Act, acts
+from windlass.cli.demo.acts import DemoAct, acts
 from windlass.cli.demo.crew import Crew
 from windlass.cli.demo.jobs import BURST, QUEUE, RISKY, make_app
 from windlass.cli.demo.screen import Burst, Scene, Screen, Watering, open_screen
@@ -126,11 +126,11 @@ class Tour:
                 waiting.remove(act)
                 act.runs = await act.start(self._app)
                 next_start = self._loop.time() + _APART
-            await self._look()
+            await self._go_on()
             await asyncio.sleep(_FRAME)
-        await self._look()
+        await self._go_on()
 
-    def _next(self, waiting: Sequence[Act]) -> Act | None:
+    def _next(self, waiting: Sequence[DemoAct]) -> DemoAct | None:
         over = {act.title for act in self.acts if act.finished}
         return next((act for act in waiting if not act.after or act.after in over), None)
 
@@ -155,7 +155,7 @@ class Tour:
         self.burst = Burst(SIZE, done, took, over=True)
         self._show()
 
-    async def _look(self) -> None:
+    async def _go_on(self) -> None:
         """Read all runs at once, step in where an operator would, and show what there is."""
         now = self._app.sources.now()
         for act in self.acts:

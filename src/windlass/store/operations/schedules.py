@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from windlass.domain.timetable import (
+from windlass.domain.scheduling.rows import (
     MOST_FORGOTTEN,
     ComingReply,
     Decision,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,30 @@ class _Search(msgspec.Struct, frozen=True):
 
     names: tuple[str, ...] = ()
     seconds: float = 0.0
+
+
+class _Row(NamedTuple):
+    """A row of `windlass.cycle`; which columns it has depends on its kind."""
+
+    kind: str
+    tenant: str
+    id: str
+    job: str
+    queue: str
+    token: int
+    attempt: int
+    failures: int
+    crash_count: int
+    input: str
+    options: str | None
+    trace: str | None
+    rank: int
+    ready_at: str
+    now: str
+    schedule: str | None
+    slot: str | None
+    deadline_at: str | None
+    deadline_in: str
 
 
 _NO_SEARCH = _Search()
@@ -86,29 +110,29 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
     lost: list[Held] = []
     busy: list[Held] = []
     claimed: list[Claimed] = []
-    last: dict[str, tuple[Any, ...]] = {}
+    last: dict[str, _Row] = {}
     stops: dict[str, Mark] = {}
     search = _NO_SEARCH
     refused = locked = False
-    for row in rows:
-        kind = row[0]
+    for row in map(_Row._make, rows):
+        kind = row.kind
         if kind == "run":
             claimed.append(_claimed(row))
-            last[row[4]] = row  # rows of a queue come in claim order
+            last[row.queue] = row  # rows of a queue come in claim order
         elif kind == "stop":
-            stops[row[4]] = _mark(row)
+            stops[row.queue] = _mark(row)
         elif kind == "queues":
-            search = _decode_search(row[9])
+            search = _decode_search(row.input)
         elif kind == "lost":
-            lost.append(Held(row[1], row[2], row[5]))
+            lost.append(Held(row.tenant, row.id, row.token))
         elif kind == "busy":
-            busy.append(Held(row[1], row[2], row[5]))
+            busy.append(Held(row.tenant, row.id, row.token))
         elif kind == "refused":
             refused = True
         elif kind == "locked":
             locked = True
         else:
-            now = instant(row[14])
+            now = instant(row.now)
     assert now is not None, "windlass.cycle always tells the time"
     return CycleReply(
         now=now,
@@ -124,35 +148,36 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
     )
 
 
-def _mark(row: tuple[Any, ...]) -> Mark:
-    at, flaw = readable("ready_at", instant, row[13])
+def _mark(row: _Row) -> Mark:
+    at, flaw = readable("ready_at", instant, row.ready_at)
     if at is None or flaw:  # out of Python's time; a mark is a hint, and one past it will do
-        return Mark(row[12], "-infinity" if row[13].startswith("-") else "infinity", row[2])
-    return Mark(row[12], at.isoformat(), row[2])
+        return Mark(row.rank, "-infinity" if row.ready_at.startswith("-") else "infinity", row.id)
+    return Mark(row.rank, at.isoformat(), row.id)
 
 
-def _claimed(row: tuple[Any, ...]) -> Claimed:
+def _claimed(row: _Row) -> Claimed:
     options = slot = deadline = flaw = None
-    if row[10] is not None or row[16] is not None or row[17] is not None:  # most have none
-        options, flaw = readable("options", _decode_options, row[10])
-        slot, bad_slot = readable("slot", instant, row[16])
-        deadline, bad_deadline = readable("deadline", instant, row[17])
+    # Most have none of them.
+    if row.options is not None or row.slot is not None or row.deadline_at is not None:
+        options, flaw = readable("options", _decode_options, row.options)
+        slot, bad_slot = readable("slot", instant, row.slot)
+        deadline, bad_deadline = readable("deadline", instant, row.deadline_at)
         flaw = flaw or bad_slot or bad_deadline
     return Claimed(
-        tenant=row[1],
-        id=row[2],
-        job=row[3],
-        queue=row[4],
-        token=row[5],
-        attempt=row[6],
-        failures=row[7],
-        crash_count=row[8],
-        input=msgspec.Raw(row[9].encode()),
+        tenant=row.tenant,
+        id=row.id,
+        job=row.job,
+        queue=row.queue,
+        token=row.token,
+        attempt=row.attempt,
+        failures=row.failures,
+        crash_count=row.crash_count,
+        input=msgspec.Raw(row.input.encode()),
         options=options,
-        trace=row[11],
-        schedule=row[15],
+        trace=row.trace,
+        schedule=row.schedule,
         slot=slot,
         deadline_at=deadline,
-        deadline_in=None if deadline is None else float(row[18]),
+        deadline_in=None if deadline is None else float(row.deadline_in),
         flaw=flaw,
     )

@@ -21,15 +21,15 @@ import msgspec
 from windlass.domain.run import Enqueued, NewRun, RunRecord
 from windlass.errors import WindlassError
 from windlass.sources import Clock
+from windlass.store.callers_transaction import Joined
 from windlass.store.mending import read_row
 from windlass.store.postgres.callers import Caller, Row, Texts, awaited, blocking
-from windlass.store.postgres.failures import CHANGED, locked, missing_part
+from windlass.store.postgres.database_errors import CHANGED, locked, missing_part
 from windlass.store.postgres.ids import check_new
 from windlass.store.postgres.literals import plain_array
 from windlass.store.postgres.new_runs import pack_batch, pack_one, unpack_batch, unpack_one
 from windlass.store.postgres.sqlstates import SQLSTATES
 from windlass.store.queries import load_queries
-from windlass.store.transactions import Joined
 
 HINT_SECONDS = 0.05
 _MOST_QUEUES = 1000

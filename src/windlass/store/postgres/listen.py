@@ -15,7 +15,7 @@ import psycopg
 from windlass.sources import Sources
 from windlass.store.postgres.addresses import with_addresses
 from windlass.store.postgres.connections import Target, whole
-from windlass.store.postgres.failures import one_line
+from windlass.store.postgres.database_errors import one_line
 from windlass.store.queries import load_queries
 
 log = logging.getLogger(__name__)

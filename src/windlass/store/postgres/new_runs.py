@@ -26,7 +26,7 @@ class _Existing(msgspec.Struct):
     scheduled_for: datetime
 
 
-class _Reply(msgspec.Struct):
+class _EnqueueReply(msgspec.Struct):
     now: datetime
     existing: list[_Existing] | None = None
 
@@ -124,7 +124,7 @@ def _check_size(runs: Sequence[NewRun]) -> None:
 
 def unpack_batch(runs: Sequence[NewRun], text: str) -> Sequence[Enqueued]:
     """The answers to a batch, in its order; the function names only those that made no run."""
-    reply = msgspec.json.decode(text, type=_Reply)
+    reply = msgspec.json.decode(text, type=_EnqueueReply)
     existing = {item.n: item for item in reply.existing or ()}
     return [_answer(run, existing.get(n), reply.now) for n, run in enumerate(runs, start=1)]
 

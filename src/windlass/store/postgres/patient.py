@@ -20,7 +20,7 @@ from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
 from psycopg.waiting import wait_async
 
-from windlass.store.transactions import forked
+from windlass.store.callers_transaction import forked
 
 RV = TypeVar("RV")
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from windlass.domain.timetable import (
+from windlass.domain.scheduling.rows import (
     MOST_WAITING,
     ComingReply,
     Decision,
@@ -150,7 +150,7 @@ def _coming(text: str) -> ComingReply:
     return ComingReply(now=page.now, rows=tuple(map(read_schedule, page.rows)))
 
 
-class _Judged(msgspec.Struct):
+class _JudgedSlot(msgspec.Struct):
     n: int
     i: int
     outcome: SlotOutcome
@@ -161,14 +161,14 @@ class _Canceled(msgspec.Struct):
     run: str
 
 
-class _Reply(msgspec.Struct):
+class _FireReply(msgspec.Struct):
     now: datetime
     held: list[int]
-    slots: list[_Judged]
+    slots: list[_JudgedSlot]
     canceled: list[_Canceled]
 
 
-_reply = msgspec.json.Decoder(_Reply).decode
+_reply = msgspec.json.Decoder(_FireReply).decode
 
 
 def _name(ref: ScheduleRef) -> tuple[str, str | None, str | None]:
@@ -187,7 +187,7 @@ def _stored(rows: Sequence[Row]) -> Sequence[Stored]:
 def _unpack_fire(decisions: Sequence[Decision], text: str) -> FireReply:
     """Sort the outcomes of slots by the decisions they belong to."""
     reply = _reply(text)
-    judged: dict[int, list[_Judged]] = {n: [] for n in reply.held}
+    judged: dict[int, list[_JudgedSlot]] = {n: [] for n in reply.held}
     canceled: dict[int, list[str]] = {n: [] for n in reply.held}
     for slot in reply.slots:
         judged[slot.n].append(slot)
@@ -201,7 +201,7 @@ def _unpack_fire(decisions: Sequence[Decision], text: str) -> FireReply:
 
 
 def _fired(
-    decision: Decision, judged: Sequence[_Judged], canceled: Sequence[str], now: datetime
+    decision: Decision, judged: Sequence[_JudgedSlot], canceled: Sequence[str], now: datetime
 ) -> Fired:
     slots: dict[SlotOutcome, list[Firing]] = {outcome: [] for outcome in SlotOutcome}
     for item in judged:

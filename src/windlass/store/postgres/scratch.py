@@ -11,7 +11,7 @@ from psycopg import sql
 
 from windlass.errors import StoreUnavailable, UsageError
 from windlass.store.postgres.connections import Target
-from windlass.store.postgres.failures import one_line
+from windlass.store.postgres.database_errors import one_line
 
 PREFIX = "windlass_test_"
 _STALL = 30.0

@@ -14,10 +14,15 @@ from windlass.domain.run import NewRun
 from windlass.errors import StoreBusy, UsageError
 from windlass.sources import Clock, Sources, SystemClock
 from windlass.store.blocking import BlockingCalls
+from windlass.store.callers_transaction import Joined, TransactionScope
 from windlass.store.checks import Check
 from windlass.store.interface import Migration, Wakeups
 from windlass.store.operations import Call, Operations
-from windlass.store.postgres import migrate, transaction
+from windlass.store.postgres import callers_transaction, migrate
+from windlass.store.postgres.callers_transaction import (
+    AsyncPostgresTransaction,
+    PostgresTransaction,
+)
 from windlass.store.postgres.checks import checks
 from windlass.store.postgres.connections import (
     LOOP_CONNECTIONS,
@@ -25,7 +30,7 @@ from windlass.store.postgres.connections import (
     SyncPool,
     Target,
 )
-from windlass.store.postgres.failures import (
+from windlass.store.postgres.database_errors import (
     Patience,
     is_outgrown,
     locked,
@@ -43,9 +48,7 @@ from windlass.store.postgres.patient import (
     time_for,
 )
 from windlass.store.postgres.statement import Row, Statement
-from windlass.store.postgres.transaction import AsyncPostgresTransaction, PostgresTransaction
 from windlass.store.queries import load_queries
-from windlass.store.transactions import Joined, TransactionScope
 
 T = TypeVar("T")
 
@@ -124,7 +127,8 @@ class PostgresStore:
     def transaction(self) -> TransactionScope:
         """A transaction on a connection of ours."""
         return TransactionScope(
-            lambda: transaction.begin(self._sync), lambda: transaction.abegin(self._lent)
+            lambda: callers_transaction.begin(self._sync),
+            lambda: callers_transaction.abegin(self._lent),
         )
 
     def notify(self) -> None:

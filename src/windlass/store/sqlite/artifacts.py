@@ -3,11 +3,11 @@
 from windlass.domain.artifact import Artifact
 from windlass.domain.run import Held
 from windlass.store.sqlite.control import holds
-from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import blob_or_none, from_micros, to_blob, to_id
 
 
-def put_artifact(tx: Transaction, artifact: Artifact) -> Artifact:
+def put_artifact(tx: OpenTransaction, artifact: Artifact) -> Artifact:
     """Record an artifact; one that is known stays as it is. Return the row."""
     blob = to_blob(artifact.id)
     tx.execute(
@@ -23,20 +23,20 @@ def put_artifact(tx: Transaction, artifact: Artifact) -> Artifact:
     return _artifact(row)
 
 
-def get_artifact(tx: Transaction, tenant: str, artifact: str) -> Artifact | None:
+def get_artifact(tx: OpenTransaction, tenant: str, artifact: str) -> Artifact | None:
     """Return one artifact."""
     blob = blob_or_none(artifact)
     row = None if blob is None else tx.fetch_one("get_artifact", (tenant, blob))
     return None if row is None else _artifact(row)
 
 
-def delete_artifact(tx: Transaction, tenant: str, artifact: str) -> bool:
+def delete_artifact(tx: OpenTransaction, tenant: str, artifact: str) -> bool:
     """Forget an artifact; false where there is none."""
     blob = blob_or_none(artifact)
     return blob is not None and tx.execute("delete_artifact", (tenant, blob)) > 0
 
 
-def delete_artifact_under(tx: Transaction, held: Held, artifact: str) -> bool | None:
+def delete_artifact_under(tx: OpenTransaction, held: Held, artifact: str) -> bool | None:
     """Forget an artifact under a lease; None: that is lost."""
     return delete_artifact(tx, held.tenant, artifact) if holds(tx, held) else None
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import apsw
 
 from windlass.errors import StoreError, StoreUnavailable, UsageError
-from windlass.store.sqlite import faults
+from windlass.store.sqlite import database_errors
 from windlass.store.sqlite.custody import Custody, await_whole_log, has_moved
 from windlass.store.sqlite.files import BESIDE, COMPANIONS, name_of
 from windlass.store.sqlite.forks import gate
-from windlass.store.sqlite.transaction import queries
+from windlass.store.sqlite.open_transaction import queries
 
 _PATIENCE_MILLISECONDS = 10_000
 
@@ -48,7 +48,7 @@ def backup(source: Path, place: Path, custody: Custody, *, replace: bool) -> int
         Path(name).replace(place)
         _flush(place.parent)
     except apsw.Error as error:
-        raise faults.translate(error, str(place)) from error
+        raise database_errors.translate(error, str(place)) from error
     except OSError as error:
         raise StoreError(f"{place} cannot be written: {error.strerror}.") from error
     finally:
@@ -118,7 +118,7 @@ def _refuse_in_use(place: Path) -> None:
                 other.execute(queries()["rollback"])
             finally:
                 other.close(True)
-        except faults.BUSY:
+        except database_errors.BUSY:
             raise UsageError(f"{place} is a database in use: name another file.") from None
         except apsw.Error:
             return  # not a database: the caller has said that it may go

@@ -14,11 +14,11 @@ import apsw
 from windlass.domain.checkup import Finding, Limits, error, fine, note, warning
 from windlass.store.checks import Check, Needs
 from windlass.store.room import judge_room
-from windlass.store.sqlite import faults
+from windlass.store.sqlite import database_errors
 from windlass.store.sqlite.files import REMOTE, filesystem_of, mounts
 from windlass.store.sqlite.holder import look_at_lock
 from windlass.store.sqlite.integrity import look_fully, look_quickly, reading
-from windlass.store.sqlite.transaction import Transaction, queries
+from windlass.store.sqlite.open_transaction import OpenTransaction, queries
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ _FULL = 2
 _OTHERS = 0o077
 
 
-Read = Callable[[Callable[[Transaction], Finding]], Finding]
+Read = Callable[[Callable[[OpenTransaction], Finding]], Finding]
 """Reads through a connection that the store has open."""
 
 
@@ -57,7 +57,7 @@ def version() -> str:
 def judge_version(found: str) -> Finding:
     """Whether an SQLite can be trusted."""
     major, minor, patch = (*(int(part) for part in found.split(".")), 0, 0)[:3]
-    if faults.loses_commits((major, minor, patch)):
+    if database_errors.loses_commits((major, minor, patch)):
         text = f"SQLite {found} may lose what it has committed (its WAL-reset bug)."
         return error(text, "Install apsw 3.51.3 or later.")
     return fine(f"SQLite is {found}, without the WAL-reset bug.")
@@ -118,7 +118,7 @@ def _journal_mode(path: Path) -> str:
         return str(connection.execute(queries()["journal_mode"]).get)
 
 
-def _durability(tx: Transaction) -> Finding:
+def _durability(tx: OpenTransaction) -> Finding:
     """As it is on a connection of ours: what is set there is not in the file."""
     (synchronous,) = tx.fetch_one("synchronous") or (0,)
     (mapped,) = tx.fetch_one("mmap_size") or (0,)

@@ -1,12 +1,13 @@
 """Claim: the heads of queues become leases of one worker."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from windlass.domain.event import EventType
 from windlass.domain.run import Claimed, Mark, RunRef, Want
-from windlass.store.sqlite.faults import damaged
+from windlass.store.sqlite.database_errors import damaged
 from windlass.store.sqlite.moves import ready_of
-from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,
@@ -24,13 +25,34 @@ Key = tuple[int, int, bytes]
 """Rank, ready_at and id: a place in the order of a queue."""
 
 
+class _Taken(NamedTuple):
+    """A run that was taken: the columns of `taken` and `claim_id`."""
+
+    tenant: str
+    id: bytes
+    job: str
+    queue: str
+    token: int
+    attempt: int
+    failures: int
+    crash_count: int
+    input: str | None
+    options: str | None
+    trace: str | None
+    rank: int
+    ready_at: int
+    schedule: bytes | None
+    slot: int | None
+    deadline_at: int | None
+
+
 class Claim:
     """One claim of one worker: what was taken, and how far each queue was read.
 
     The heads of queues are taken by rows of one statement (at_once.sql), and read afterwards.
     """
 
-    def __init__(self, tx: Transaction, worker: str, claim_no: int, want: Want) -> None:
+    def __init__(self, tx: OpenTransaction, worker: str, claim_no: int, want: Want) -> None:
         self._tx = tx
         self._worker = worker
         self._claim_no = claim_no
@@ -46,7 +68,9 @@ class Claim:
         self.refused = tx.fetch_one("alive_worker", (worker, tx.now)) is None
 
     @classmethod
-    def of(cls, tx: Transaction, worker: str, claim_no: int, want: Want | None) -> "Claim | None":
+    def of(
+        cls, tx: OpenTransaction, worker: str, claim_no: int, want: Want | None
+    ) -> "Claim | None":
         """The claim that a worker makes, if it wants anything."""
         return None if want is None or want.limit <= 0 else cls(tx, worker, claim_no, want)
 
@@ -77,18 +101,19 @@ class Claim:
         rows = []
         for ref in dict.fromkeys(refs):
             blob = blob_or_none(ref.id)
-            row = blob and self._tx.fetch_one("claim_id", (ref.tenant, blob, self._tx.now))
-            if row and row[2] in jobs and (queues is None or row[3] in queues):
+            found = blob and self._tx.fetch_one("claim_id", (ref.tenant, blob, self._tx.now))
+            row = _Taken(*found) if found else None
+            if row and row.job in jobs and (queues is None or row.queue in queues):
                 rows.append(row)
             if len(rows) >= self._want.limit:
                 break
-        self._move_each([(row[0], row[1]) for row in rows])
+        self._move_each([(row.tenant, row.id) for row in rows])
         self.claimed += [_claimed(row, self._tx.now) for row in rows]
 
     def _read(self) -> None:
-        rows = self._tx.fetch("taken")
+        rows = [_Taken(*row) for row in self._tx.fetch("taken")]
         self.claimed = [_claimed(row, self._tx.now) for row in rows]
-        self.marks = {row[3]: _mark(row[11], row[12], row[1]) for row in rows}
+        self.marks = {row.queue: _mark(row.rank, row.ready_at, row.id) for row in rows}
         for queue, *end in self._tx.fetch("stops"):
             self.stops[queue] = _mark(*end)
         if len(self.claimed) >= self._want.limit:
@@ -149,25 +174,25 @@ def _mark(rank: int, ready_at: int, blob: bytes) -> Mark:
     return Mark(rank, str(ready_at), to_id(blob))
 
 
-def _claimed(row: Row, now: int) -> Claimed:
-    if row[8] is None:
-        raise damaged(f"run {to_id(row[1])} was ready, and has no record")
-    options, flaw = read_options(row[9])
-    deadline = row[15]
+def _claimed(row: _Taken, now: int) -> Claimed:
+    if row.input is None:
+        raise damaged(f"run {to_id(row.id)} was ready, and has no record")
+    options, flaw = read_options(row.options)
+    deadline = row.deadline_at
     return Claimed(
-        tenant=row[0],
-        id=to_id(row[1]),
-        job=row[2],
-        queue=row[3],
-        token=row[4],
-        attempt=row[5],
-        failures=row[6],
-        crash_count=row[7],
-        input=to_raw(row[8]),
+        tenant=row.tenant,
+        id=to_id(row.id),
+        job=row.job,
+        queue=row.queue,
+        token=row.token,
+        attempt=row.attempt,
+        failures=row.failures,
+        crash_count=row.crash_count,
+        input=to_raw(row.input),
         options=options,
-        trace=row[10],
-        schedule=None if row[13] is None else to_id(row[13]),
-        slot=None if row[14] is None else from_micros(row[14]),
+        trace=row.trace,
+        schedule=None if row.schedule is None else to_id(row.schedule),
+        slot=None if row.slot is None else from_micros(row.slot),
         deadline_at=None if deadline is None else from_micros(deadline),
         deadline_in=None if deadline is None else (deadline - now) / 1_000_000,
         flaw=flaw,

@@ -26,7 +26,8 @@ import apsw
 
 from windlass.errors import SchemaMismatch, StoreError, StoreUnavailable
 from windlass.sources import Sources
-from windlass.store.sqlite import faults, migrate
+from windlass.store.callers_transaction import Parameters, ended_by_itself, forked
+from windlass.store.sqlite import database_errors, migrate
 from windlass.store.sqlite.custody import (
     Custody,
     Loss,
@@ -37,8 +38,7 @@ from windlass.store.sqlite.custody import (
 )
 from windlass.store.sqlite.files import name_of
 from windlass.store.sqlite.forks import gate
-from windlass.store.sqlite.transaction import AtOnce, Row, StoreClock, Transaction, queries
-from windlass.store.transactions import Parameters, ended_by_itself, forked
+from windlass.store.sqlite.open_transaction import AtOnce, OpenTransaction, Row, StoreClock, queries
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ class Connection:
 
     def write(
         self,
-        body: Callable[[Transaction], T],
+        body: Callable[[OpenTransaction], T],
         at_once: AtOnce[T] | None = None,
     ) -> T:
         """Run one write transaction, or one statement if that is enough (:meth:`at_once`)."""
@@ -91,7 +91,7 @@ class Connection:
                 self.fail(error)
             return result
 
-    def read(self, body: Callable[[Transaction], T]) -> T:
+    def read(self, body: Callable[[OpenTransaction], T]) -> T:
         """Run reads on one snapshot, which is let go before this returns."""
         with gate, self._lock:
             result, lost = self._read_handle(body)
@@ -170,7 +170,7 @@ class Connection:
         with self._lock, self.explained():
             try:
                 self._present().execute(queries()["begin_write"])
-            except faults.BUSY:
+            except database_errors.BUSY:
                 return False
             return True
 
@@ -203,9 +203,9 @@ class Connection:
         if not self.in_transaction:
             raise StoreError(f"The transaction in {self.path} was rolled back after an error.")
 
-    def transaction(self) -> Transaction:
+    def transaction(self) -> OpenTransaction:
         """Return the open transaction, at the present instant."""
-        return Transaction(self._handle(), self._clock)
+        return OpenTransaction(self._handle(), self._clock)
 
     def commit(self) -> None:
         """Make the transaction durable; on an error nothing of it is.
@@ -225,17 +225,17 @@ class Connection:
                 connection.execute(queries()["rollback"])
             except apsw.Error:
                 self._drop()
-        if isinstance(error, faults.FATAL):
+        if isinstance(error, database_errors.FATAL):
             self._drop()
         return told
 
     def explain(self, error: BaseException) -> BaseException:
         """Return the error as the caller is to be told of it."""
         if isinstance(error, UnicodeDecodeError):  # whatever we write as text is UTF-8
-            error = faults.damaged(f"text that cannot be read: {error.reason}")
+            error = database_errors.damaged(f"text that cannot be read: {error.reason}")
         if isinstance(error, apsw.Error):
             told = self._outgrown(error) or self._misplaced(error)
-            told = told or faults.translate(error, str(self.path))
+            told = told or database_errors.translate(error, str(self.path))
             told.__cause__ = error
             return told
         return error
@@ -249,7 +249,7 @@ class Connection:
 
     def _misplaced(self, error: apsw.Error) -> StoreError | None:
         """An error that comes from using files that are no longer the store's."""
-        lost = self._lost() if isinstance(error, faults.FATAL) else None
+        lost = self._lost() if isinstance(error, database_errors.FATAL) else None
         return None if lost is None else gone(lost, committed=False)
 
     @property
@@ -263,7 +263,7 @@ class Connection:
 
     def _at_once(self, body: AtOnce[T]) -> T | None:
         connection = self._present()
-        answer = self._patiently(lambda: body(Transaction(connection, self._clock)))
+        answer = self._patiently(lambda: body(OpenTransaction(connection, self._clock)))
         if answer is None:
             return None
         self._check_committed()
@@ -323,14 +323,14 @@ class Connection:
             raise forked()
 
     def _connect(self) -> apsw.Connection:
-        faults.check_version(apsw.sqlite_lib_version())
+        database_errors.check_version(apsw.sqlite_lib_version())
         self._custody.prepare()
         await_whole_log(self.path)
         flags = apsw.SQLITE_OPEN_READWRITE
         try:
             connection = apsw.Connection(name_of(self.path), flags=flags, statementcachesize=256)
         except apsw.Error as error:
-            raise faults.translate(error, str(self.path)) from error
+            raise database_errors.translate(error, str(self.path)) from error
         try:
             self._patiently(lambda: self._custody.recognise(connection))
             self._patiently(lambda: configure(connection, str(self.path)))
@@ -343,7 +343,7 @@ class Connection:
             raise
         return connection
 
-    def _read_handle(self, body: Callable[[Transaction], T]) -> tuple[T, Loss | None]:
+    def _read_handle(self, body: Callable[[OpenTransaction], T]) -> tuple[T, Loss | None]:
         connection = self._handle()
         try:
             result = self._patiently(lambda: self._read_once(connection, body))
@@ -351,10 +351,10 @@ class Connection:
             raise self.explain(error) from error
         return result, self._lost()
 
-    def _read_once(self, connection: apsw.Connection, body: Callable[[Transaction], T]) -> T:
+    def _read_once(self, connection: apsw.Connection, body: Callable[[OpenTransaction], T]) -> T:
         try:
             connection.execute(queries()["begin_read"])
-            result = body(Transaction(connection, self._clock))
+            result = body(OpenTransaction(connection, self._clock))
             if connection.in_transaction:
                 connection.execute(queries()["commit"])
         except BaseException:
@@ -370,7 +370,7 @@ class Connection:
         while True:
             try:
                 return action()
-            except faults.BUSY as error:
+            except database_errors.BUSY as error:
                 now = time.monotonic()  # whoever holds the lock does not share a test's clock
                 if deadline is None:
                     deadline = now + self._busy_seconds

@@ -11,9 +11,9 @@ from windlass.domain.run import Held, Options, RunRecord, RunRef
 from windlass.domain.states import Intent, Status, Verb, advance
 from windlass.duration import MAX_SECONDS
 from windlass.errors import BadArguments, RunExpires, RunNotFound
-from windlass.store.sqlite.moves import End, Moves, Place, lease_of, ready_of, timer_of
+from windlass.store.sqlite.moves import End, Moves, Position, lease_of, ready_of, timer_of
+from windlass.store.sqlite.open_transaction import OpenTransaction
 from windlass.store.sqlite.runs import get_run
-from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,
@@ -28,7 +28,7 @@ from windlass.store.sqlite.values import (
 _TOO_LATE = datetime(9999, 12, 31, tzinfo=UTC)
 
 
-def cancel(tx: Transaction, run: RunRef, reason: str | None) -> RunRecord:
+def cancel(tx: OpenTransaction, run: RunRef, reason: str | None) -> RunRecord:
     """End a run that waits; ask for the end of one that runs."""
     waits = _waiting(tx, run)
     if waits is not None:
@@ -47,7 +47,7 @@ def cancel(tx: Transaction, run: RunRef, reason: str | None) -> RunRecord:
     return record
 
 
-def retry(tx: Transaction, run: RunRef, max_attempts: int | None) -> RunRecord:
+def retry(tx: OpenTransaction, run: RunRef, max_attempts: int | None) -> RunRecord:
     """Reopen a finished run: queued, with a fresh budget."""
     if max_attempts is not None and not 1 <= max_attempts <= MOST_ATTEMPTS:
         raise BadArguments("retry", "takes max_attempts of 1 to 1,000,000", "max_attempts")
@@ -61,7 +61,9 @@ def retry(tx: Transaction, run: RunRef, max_attempts: int | None) -> RunRecord:
     return _record(tx, run)
 
 
-def reschedule(tx: Transaction, run: RunRef, at: datetime | None, delay: float | None) -> RunRecord:
+def reschedule(
+    tx: OpenTransaction, run: RunRef, at: datetime | None, delay: float | None
+) -> RunRecord:
     """Move a run that waits to another time; reopen one that ended, for that time."""
     due = max(tx.now, _chosen(tx.now, at, delay))
     moves = Moves(tx)
@@ -77,7 +79,7 @@ def reschedule(tx: Transaction, run: RunRef, at: datetime | None, delay: float |
 
 
 def reprioritize(
-    tx: Transaction, run: RunRef, *, priority: int | None, queue: str | None
+    tx: OpenTransaction, run: RunRef, *, priority: int | None, queue: str | None
 ) -> RunRecord:
     """Give a run that waits another place among those that wait."""
     place = _waiting(tx, run)
@@ -95,7 +97,7 @@ def reprioritize(
     return _record(tx, run)
 
 
-def discard(tx: Transaction, tenant: str, runs: Sequence[str]) -> int:
+def discard(tx: OpenTransaction, tenant: str, runs: Sequence[str]) -> int:
     """Take failed runs off the list of dead letters; return how many were on it."""
     discarded = 0
     for run in runs:
@@ -108,7 +110,7 @@ def discard(tx: Transaction, tenant: str, runs: Sequence[str]) -> int:
     return discarded
 
 
-def progress(tx: Transaction, held: Held, fraction: float | None, message: str | None) -> bool:
+def progress(tx: OpenTransaction, held: Held, fraction: float | None, message: str | None) -> bool:
     """Record the latest progress under the token; false: the lease is lost."""
     if not holds(tx, held):
         return False
@@ -116,13 +118,13 @@ def progress(tx: Transaction, held: Held, fraction: float | None, message: str |
     return True
 
 
-def holds(tx: Transaction, held: Held) -> bool:
+def holds(tx: OpenTransaction, held: Held) -> bool:
     """Whether the lease is still there: what writes under it asks first."""
-    row = tx.fetch_one("lease_token", (held.tenant, blob_or_none(held.id)))
-    return row is not None and row[0] == held.token
+    found = tx.fetch_one("lease_token", (held.tenant, blob_or_none(held.id)))
+    return found == (held.token,)
 
 
-def _waiting(tx: Transaction, run: RunRef) -> Place | None:
+def _waiting(tx: OpenTransaction, run: RunRef) -> Position | None:
     """Where a run waits that has not started."""
     name = (run.tenant, to_blob(run.id))
     row = tx.fetch_one("get_ready", name)
@@ -132,7 +134,9 @@ def _waiting(tx: Transaction, run: RunRef) -> Place | None:
     return None if row is None else timer_of(row)
 
 
-def _reopen(tx: Transaction, run: RunRef, verb: Verb, max_attempts: int | None = None) -> Place:
+def _reopen(
+    tx: OpenTransaction, run: RunRef, verb: Verb, max_attempts: int | None = None
+) -> Position:
     """Take a run out of its end; to give it its position is for the caller."""
     blob = to_blob(run.id)
     row = tx.fetch_one("run_state", (run.tenant, blob))
@@ -148,7 +152,7 @@ def _reopen(tx: Transaction, run: RunRef, verb: Verb, max_attempts: int | None =
     tx.execute("delete_failure", (run.tenant, blob))
     if schedule is not None:
         tx.execute("revive_live", (slot, blob, run.tenant, schedule))
-    return Place(current, run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq)
+    return Position(current, run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq)
 
 
 def _chosen(now: int, at: datetime | None, delay: float | None) -> int:
@@ -166,7 +170,7 @@ def _chosen(now: int, at: datetime | None, delay: float | None) -> int:
     return to_micros(at)
 
 
-def _refuse_too_late(run: RunRef, place: Place, due: int) -> None:
+def _refuse_too_late(run: RunRef, place: Position, due: int) -> None:
     """What would have ended by then, by its expiry or its deadline, would do nothing else."""
     last = min((t for t in (place.expires_at, place.deadline_at) if t is not None), default=None)
     if last is not None and last <= due:
@@ -178,7 +182,7 @@ def _iso(micros: int) -> str:
     return str(msgspec.to_builtins(from_micros(micros)))
 
 
-def _request_end(tx: Transaction, lease: Place, reason: str | None) -> None:
+def _request_end(tx: OpenTransaction, lease: Position, reason: str | None) -> None:
     name = (lease.tenant, lease.id)
     first = lease.wanted is not Intent.CANCEL
     tx.execute("request_cancel", (reason, lease.seq + first, *name))
@@ -188,7 +192,7 @@ def _request_end(tx: Transaction, lease: Place, reason: str | None) -> None:
         tx.execute("insert_event", (*name, *event, to_json_or_none(data)))
 
 
-def _record(tx: Transaction, run: RunRef) -> RunRecord:
+def _record(tx: OpenTransaction, run: RunRef) -> RunRecord:
     record = get_run(tx, run)
     if record is None:
         raise RunNotFound(run.id)

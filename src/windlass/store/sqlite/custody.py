@@ -35,9 +35,9 @@ from typing import NamedTuple
 import apsw
 
 from windlass.errors import StoreUnavailable
-from windlass.store.sqlite import faults
+from windlass.store.sqlite import database_errors
 from windlass.store.sqlite.files import COMPANIONS, name_of, prepare_file
-from windlass.store.sqlite.transaction import queries
+from windlass.store.sqlite.open_transaction import queries
 
 LOG, INDEX, _ = COMPANIONS
 _PATIENCE = 2.0  # seconds for others to open or close both
@@ -183,7 +183,7 @@ def await_whole_log(path: Path) -> None:
     while _half(path) is not None:
         try:
             _clear(path)
-        except faults.BUSY:
+        except database_errors.BUSY:
             missing = _half(path)
             if missing is not None and time.monotonic() > deadline:
                 raise StoreUnavailable(
@@ -192,7 +192,7 @@ def await_whole_log(path: Path) -> None:
                 ) from None
             time.sleep(_PAUSE)
         except apsw.Error as error:
-            raise faults.translate(error, str(path)) from error
+            raise database_errors.translate(error, str(path)) from error
 
 
 def _half(path: Path) -> str | None:

@@ -9,7 +9,7 @@ from windlass.codec import canonical_hash
 from windlass.domain.run import Enqueued, NewRun
 from windlass.domain.states import Status
 from windlass.errors import BadArguments, KeyConflict
-from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import (
     from_micros,
     micros_of,
@@ -29,7 +29,9 @@ Name = tuple[str, bytes]
 _NO_LENGTHS = (None, None, None, None)
 
 
-def enqueue(tx: Transaction, runs: Sequence[NewRun], *, patient: bool = True) -> Sequence[Enqueued]:
+def enqueue(
+    tx: OpenTransaction, runs: Sequence[NewRun], *, patient: bool = True
+) -> Sequence[Enqueued]:
     """Insert runs, all or none; answer in the order given."""
     _check_all_lengths(runs)
     if not any(run.key is not None for run in runs):
@@ -41,7 +43,7 @@ def enqueue(tx: Transaction, runs: Sequence[NewRun], *, patient: bool = True) ->
 
 
 def enqueue_at_once(
-    tx: Transaction, runs: Sequence[NewRun], *, patient: bool = True
+    tx: OpenTransaction, runs: Sequence[NewRun], *, patient: bool = True
 ) -> Callable[[], Sequence[Enqueued]] | None:
     """As :func:`enqueue`, by one statement; None if that is not possible: nothing was done."""
     if len(runs) > _FEW or any(run.key is not None for run in runs):
@@ -57,14 +59,14 @@ def enqueue_at_once(
 
 
 def enqueue_together(
-    tx: Transaction, batches: Sequence[Sequence[NewRun]]
+    tx: OpenTransaction, batches: Sequence[Sequence[NewRun]]
 ) -> Sequence[Sequence[Enqueued]]:
     """Enqueue several batches as one, all or none; answer for each of them."""
     return _dealt(enqueue(tx, list(chain(*batches))), batches)
 
 
 def enqueue_together_at_once(
-    tx: Transaction, batches: Sequence[Sequence[NewRun]]
+    tx: OpenTransaction, batches: Sequence[Sequence[NewRun]]
 ) -> Callable[[], Sequence[Sequence[Enqueued]]] | None:
     """As :func:`enqueue_together`, by one statement, if that is possible."""
     answer = enqueue_at_once(tx, list(chain(*batches)))
@@ -78,7 +80,7 @@ def _dealt(
     return [list(islice(left, len(batch))) for batch in batches]
 
 
-def _insert_all(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
+def _insert_all(tx: OpenTransaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
     """Insert runs of which none is known; a ConstraintError leaves nothing behind."""
     batch = Batch(tx)
     answers = [batch.add(run) for run in runs]
@@ -90,7 +92,7 @@ def _insert_all(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
     return answers
 
 
-def _insert_unknown(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
+def _insert_unknown(tx: OpenTransaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
     """Insert the runs whose id and key are free; answer with the run that exists for others."""
     batch = Batch(tx)
     known = _Known(tx)
@@ -107,7 +109,7 @@ def _insert_unknown(tx: Transaction, runs: Sequence[NewRun]) -> Sequence[Enqueue
 class Batch:
     """New runs: their rows are bound once, and copied by SQLite to where else they belong."""
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: OpenTransaction) -> None:
         self._tx = tx
         self._times = Times(tx.now)
         self._runs: list[Row] = []
@@ -201,7 +203,7 @@ def tags_of(run: NewRun, blob: bytes) -> list[Row]:
 class _Known:
     """Which ids and keys have a run already, in the store or earlier in the batch."""
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: OpenTransaction) -> None:
         self._tx = tx
         self._ids: set[tuple[str, bytes]] = set()
         self._keys: dict[tuple[str, str, str], tuple[bytes, str]] = {}
@@ -253,7 +255,7 @@ def _check_lengths(run: NewRun) -> None:
             raise BadArguments(run.job, f"was enqueued with {name}={seconds}", name)
 
 
-def _existing(tx: Transaction, owner: Name) -> Enqueued:
+def _existing(tx: OpenTransaction, owner: Name) -> Enqueued:
     ((status, created_at, scheduled_for),) = tx.fetch("existing_run", owner)
     return Enqueued(
         id=to_id(owner[1]),

@@ -12,12 +12,11 @@ from windlass.domain.outcome import Outcome, reported
 from windlass.domain.run import CycleReply, Finish, Held, Want
 from windlass.domain.states import Verb
 from windlass.store.sqlite.claim import Claim
-from windlass.store.sqlite.moves import End, Moves, Place, lease_of
-from windlass.store.sqlite.transaction import MOST_AT_ONCE, Row, Transaction
+from windlass.store.sqlite.moves import End, Moves, Position, lease_of
+from windlass.store.sqlite.open_transaction import MOST_AT_ONCE, OpenTransaction, Row
 from windlass.store.sqlite.values import blob_or_none, from_micros, micros_of, raw_text, to_json
 
 _LATER = (Verb.BACKOFF, Verb.SNOOZE)
-_TOKEN = 8  # where the statements that read leases have it
 _DIGITS = 32  # of an id
 _LONGEST = 8 * 1024  # bytes of a result that is handed over within a list of ends
 _LONG_VERSION = 10_000  # characters: 4 digits say how many
@@ -27,7 +26,7 @@ _Key = tuple[str, str, int]
 
 
 def cycle(
-    tx: Transaction, worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
+    tx: OpenTransaction, worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
 ) -> CycleReply:
     """Record the ends of attempts, then claim more."""
     plain, others = _part(finishes)
@@ -38,7 +37,7 @@ def cycle(
 
 
 def cycle_at_once(
-    tx: Transaction, worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
+    tx: OpenTransaction, worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
 ) -> Callable[[], CycleReply] | None:
     """As :func:`cycle`, if one statement can write all of it; None: it cannot."""
     plain, others = _part(finishes)
@@ -52,7 +51,7 @@ def cycle_at_once(
     return lambda: _reply(tx, plain, [], claim)
 
 
-def _rows(tx: Transaction, plain: Mapping[_Key, Finish], claim: Claim | None) -> list[Row]:
+def _rows(tx: OpenTransaction, plain: Mapping[_Key, Finish], claim: Claim | None) -> list[Row]:
     """The rows of cycle_at_once: what succeeded, and the heads of queues to claim."""
     if claim is not None:
         claim.look()
@@ -61,13 +60,13 @@ def _rows(tx: Transaction, plain: Mapping[_Key, Finish], claim: Claim | None) ->
     return [("begin", None, None, tx.now, *_NO_CLAIM), *rows] if rows else []
 
 
-def _write(tx: Transaction, rows: Sequence[Row]) -> None:
+def _write(tx: OpenTransaction, rows: Sequence[Row]) -> None:
     for first in range(0, len(rows), MOST_AT_ONCE):
         tx.insert_at_once("cycle_at_once", rows[first : first + MOST_AT_ONCE])
 
 
 def _reply(
-    tx: Transaction, plain: Mapping[_Key, Finish], lost: Sequence[Held], claim: Claim | None
+    tx: OpenTransaction, plain: Mapping[_Key, Finish], lost: Sequence[Held], claim: Claim | None
 ) -> CycleReply:
     now = from_micros(tx.now)
     lost = (*lost, *_unmatched(tx, plain))
@@ -118,7 +117,7 @@ def _success_rows(plain: Mapping[_Key, Finish], now: int) -> list[Row]:
     return [("succeed", tenant, to_json(texts), now, *_NO_CLAIM) for tenant, texts in ends.items()]
 
 
-def _unmatched(tx: Transaction, plain: Mapping[_Key, Finish]) -> list[Held]:
+def _unmatched(tx: OpenTransaction, plain: Mapping[_Key, Finish]) -> list[Held]:
     """Those of the ends that were written whose lease is another's, or gone."""
     if not plain or tx.fetch("count_ended") == [(len(plain),)]:
         return []
@@ -130,25 +129,27 @@ def _unmatched(tx: Transaction, plain: Mapping[_Key, Finish]) -> list[Held]:
     ]
 
 
-def finish(tx: Transaction, finishes: Sequence[Finish]) -> list[Held]:
+def finish(tx: OpenTransaction, finishes: Sequence[Finish]) -> list[Held]:
     """Record the ends of attempts, any of them; return those whose lease is another's, or gone."""
     names = [(end.tenant, blob_or_none(end.id)) for end in finishes]
     found = tx.fetch_many("get_lease", [name for name in names if name[1] is not None])
-    leases = {(row[0], row[1]): row for row in found}
+    leases: dict[tuple[str, bytes | None], Position] = {
+        (lease.tenant, lease.id): lease for lease in map(lease_of, found)
+    }
     lost = []
     moves = Moves(tx)
     for end, name in zip(finishes, names, strict=True):
-        row = leases.get(name)
-        if row is None or row[_TOKEN] != end.token:
+        lease = leases.get(name)
+        if lease is None or lease.token != end.token:
             lost.append(Held(end.tenant, end.id, end.token))
             continue
         del leases[name]  # the second end of a lease finds it gone
-        _decide(moves, lease_of(row), end, tx.now)
+        _decide(moves, lease, end, tx.now)
     moves.apply()
     return lost
 
 
-def _decide(moves: Moves, lease: Place, end: Finish, now: int) -> None:
+def _decide(moves: Moves, lease: Position, end: Finish, now: int) -> None:
     """Move a run whose attempt ended as the worker says."""
     verb = reported(end.outcome, end.failure)
     at = data = None
@@ -168,7 +169,7 @@ def _decide(moves: Moves, lease: Place, end: Finish, now: int) -> None:
     moves.add(lease, verb, at=at, end=known, data=data)
 
 
-def _reason(lease: Place, end: Finish) -> str | None:
+def _reason(lease: Position, end: Finish) -> str | None:
     """Why a run was canceled: as the operator said, or the handler that ended it so."""
     if lease.reason is None and end.outcome is Outcome.CANCELED and end.error is not None:
         return end.error.message

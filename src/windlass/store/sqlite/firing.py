@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.domain.event import EventType
 from windlass.domain.run import NewRun, RunRef
-from windlass.domain.timetable import (
+from windlass.domain.scheduling.rows import (
     MOST_WAITING,
     Decision,
     Fired,
@@ -22,9 +22,9 @@ from windlass.domain.timetable import (
     SlotOutcome,
 )
 from windlass.store.sqlite.control import cancel
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.schedules import Kept
 from windlass.store.sqlite.slots import Slot, SlotRuns
-from windlass.store.sqlite.transaction import Row, Transaction
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,
@@ -71,7 +71,7 @@ class _Judged(NamedTuple):
     again: bool = False
 
 
-def fire_schedules(tx: Transaction, decisions: Sequence[Decision]) -> FireReply:
+def fire_schedules(tx: OpenTransaction, decisions: Sequence[Decision]) -> FireReply:
     """Apply decisions, each wholly or not at all."""
     held = list(_hold(tx, decisions))
     _prune(
@@ -92,7 +92,7 @@ def fire_schedules(tx: Transaction, decisions: Sequence[Decision]) -> FireReply:
     return FireReply(now=from_micros(tx.now), results=tuple(results))
 
 
-def release_waiting(tx: Transaction, limit: int) -> ReleaseReply:
+def release_waiting(tx: OpenTransaction, limit: int) -> ReleaseReply:
     """Give the oldest waiting slot of each schedule without a live run its run."""
     names = tx.fetch("free_schedules", (limit,))
     _prune(tx, [(*name, _ALL) for name in names])
@@ -120,7 +120,7 @@ def release_waiting(tx: Transaction, limit: int) -> ReleaseReply:
     return ReleaseReply(now=from_micros(tx.now), fired=tuple(fired), more=len(names) >= limit)
 
 
-def _hold(tx: Transaction, decisions: Sequence[Decision]) -> Iterator[_Held | None]:
+def _hold(tx: OpenTransaction, decisions: Sequence[Decision]) -> Iterator[_Held | None]:
     """Yield the decisions that count. Of two for one schedule, that is the first at most."""
     seen = set()
     for decision in decisions:
@@ -142,12 +142,12 @@ def _is_expected(kept: Kept, decision: Decision) -> bool:
     )
 
 
-def _prune(tx: Transaction, names: Sequence[Row]) -> None:
+def _prune(tx: OpenTransaction, names: Sequence[Row]) -> None:
     """Forget runs that have ended; what is left is live. Of each schedule, the oldest so many."""
     tx.execute_many("delete_live", tx.fetch_many("ended_live", names))
 
 
-def _judge(tx: Transaction, held: _Held) -> list[_Judged]:
+def _judge(tx: OpenTransaction, held: _Held) -> list[_Judged]:
     """Say what becomes of each slot that is new, by what is live and what waits."""
     overlap, judged = held.overlap, []
     waiting = tx.fetch("count_waiting", held.name)[0][0] if overlap is Overlap.QUEUE else 0
@@ -183,7 +183,7 @@ def _new(judged: Sequence[_Judged]) -> list[_Judged]:
     return [item for item in judged if not item.again]
 
 
-def _answer(tx: Transaction, held: _Held, judged: Sequence[_Judged]) -> Fired:
+def _answer(tx: OpenTransaction, held: _Held, judged: Sequence[_Judged]) -> Fired:
     """Say what became of a decision that is written, and cancel what is in its way."""
     now = from_micros(tx.now)
     slots: dict[SlotOutcome, list[Firing]] = {outcome: [] for outcome in SlotOutcome}
@@ -197,7 +197,7 @@ def _answer(tx: Transaction, held: _Held, judged: Sequence[_Judged]) -> Fired:
     )
 
 
-def _cancel_earlier(tx: Transaction, held: _Held, judged: Sequence[_Judged]) -> Iterator[str]:
+def _cancel_earlier(tx: OpenTransaction, held: _Held, judged: Sequence[_Judged]) -> Iterator[str]:
     """Ask for the end of what is live, all but the last slot that fired."""
     if held.overlap is not Overlap.CANCEL_RUNNING or not judged:
         return
@@ -218,7 +218,7 @@ def _latest(kept: Kept, decision: Decision, judged: Sequence[_Judged]) -> int | 
 class _Pages:
     """The rows of one call, written table by table."""
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: OpenTransaction) -> None:
         self._tx = tx
         self._runs = SlotRuns(tx)
         self._slots: list[Row] = []
@@ -241,7 +241,7 @@ class _Pages:
                 seq += 1
                 why = "full" if held.overlap is Overlap.QUEUE else "overlap"
                 data = to_json({"slot": from_micros(slot), "why": why})
-                self._tell(name, seq, EventType.SCHEDULE_SKIPPED, data)
+                self._add_event(name, seq, EventType.SCHEDULE_SKIPPED, data)
         next_slot, last_slot = kept.next_slot, kept.last_slot
         if decision.advance:
             next_slot = None if decision.next_slot is None else to_micros(decision.next_slot)
@@ -278,7 +278,7 @@ class _Pages:
         }
         if held.decision.missed_at_least:
             data["at_least"] = True
-        self._tell(held.name, seq, EventType.SCHEDULE_MISSED, to_json(data))
+        self._add_event(held.name, seq, EventType.SCHEDULE_MISSED, to_json(data))
 
-    def _tell(self, name: tuple[str, bytes], seq: int, event: EventType, data: str) -> None:
+    def _add_event(self, name: tuple[str, bytes], seq: int, event: EventType, data: str) -> None:
         self._events.append((*name, seq, event, self._tx.now, 0, data))

@@ -6,11 +6,11 @@ from windlass.domain.counts import By, Count, QueueAge
 from windlass.domain.inspection import Demand, Overdue, Running, WorkerState
 from windlass.domain.states import Status
 from windlass.store.sqlite import workers
-from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import from_micros, from_micros_or_none, micros_of, to_id
 
 
-def inspect_workers(tx: Transaction, most: int) -> Sequence[WorkerState]:
+def inspect_workers(tx: OpenTransaction, most: int) -> Sequence[WorkerState]:
     """Return all workers known, and what they hold."""
     now = from_micros(tx.now)
     found = []
@@ -52,7 +52,7 @@ def _running(row: Row) -> Running:
     )
 
 
-def inspect_demand(tx: Transaction, most: int) -> Sequence[Demand]:
+def inspect_demand(tx: OpenTransaction, most: int) -> Sequence[Demand]:
     """Return what is ready, by queue and job."""
     return [
         Demand(
@@ -67,7 +67,7 @@ def inspect_demand(tx: Transaction, most: int) -> Sequence[Demand]:
     ]
 
 
-def inspect_overdue(tx: Transaction, late: float, most: int) -> Sequence[Overdue]:
+def inspect_overdue(tx: OpenTransaction, late: float, most: int) -> Sequence[Overdue]:
     """Return runs that should no longer be running."""
     rows = tx.fetch("inspect_overdue", {"before": tx.now - micros_of(late), "most": most})
     return [
@@ -85,7 +85,7 @@ def inspect_overdue(tx: Transaction, late: float, most: int) -> Sequence[Overdue
     ]
 
 
-def count_runs(tx: Transaction, tenant: str, by: By, most: int) -> Sequence[Count]:
+def count_runs(tx: OpenTransaction, tenant: str, by: By, most: int) -> Sequence[Count]:
     """Count all, and exactly: that reads an index of each table from end to end."""
     if by is not By.STATUS:
         rows = tx.fetch("count_by_name", {"tenant": tenant, "by": by})
@@ -96,7 +96,7 @@ def count_runs(tx: Transaction, tenant: str, by: By, most: int) -> Sequence[Coun
     return [Count(name=status.value, status=status, count=n) for status, n in found.items() if n]
 
 
-def queue_ages(tx: Transaction, tenant: str, most: int) -> Sequence[QueueAge]:
+def queue_ages(tx: OpenTransaction, tenant: str, most: int) -> Sequence[QueueAge]:
     """Look at the head of each queue and priority."""
     now = from_micros(tx.now)
     rows = tx.fetch("queue_ages", {"tenant": tenant, "most": most})

@@ -15,11 +15,11 @@ from pathlib import Path
 import apsw
 
 from windlass.domain.checkup import Finding, Limits, error, fine, note
-from windlass.store.sqlite import faults
+from windlass.store.sqlite import database_errors
 from windlass.store.sqlite.custody import await_whole_log
 from windlass.store.sqlite.files import name_of
 from windlass.store.sqlite.forks import gate
-from windlass.store.sqlite.transaction import queries
+from windlass.store.sqlite.open_transaction import queries
 
 _BUSY_MILLISECONDS = 2_000
 _TOLD = 3  # what is wrong with a file needs no more to be believed
@@ -83,7 +83,7 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
             finally:
                 connection.close(True)
         except apsw.Error as problem:
-            raise faults.translate(problem, str(path)) from problem
+            raise database_errors.translate(problem, str(path)) from problem
 
 
 def _damaged(path: Path, found: Sequence[tuple[object, ...]]) -> Finding:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from windlass.domain.policy import Retry
 from windlass.domain.run import JobRecord, JobRow
 from windlass.errors import BadArguments, BadOption
-from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import (
     from_json,
     from_json_or_none,
@@ -17,7 +17,7 @@ from windlass.store.sqlite.values import (
 )
 
 
-def sync_jobs(tx: Transaction, jobs: Sequence[JobRow], worker: str | None) -> None:
+def sync_jobs(tx: OpenTransaction, jobs: Sequence[JobRow], worker: str | None) -> None:
     """Insert or update job rows; rows equal to what is stored are not rewritten."""
     for job in jobs:
         _check_retry(job)
@@ -26,13 +26,13 @@ def sync_jobs(tx: Transaction, jobs: Sequence[JobRow], worker: str | None) -> No
         tx.execute("serve_jobs", (to_json([job.name for job in jobs]), worker))
 
 
-def get_job(tx: Transaction, tenant: str, name: str) -> JobRecord | None:
+def get_job(tx: OpenTransaction, tenant: str, name: str) -> JobRecord | None:
     """Return one job row."""
     row = tx.fetch_one("get_job", (tenant, name))
     return None if row is None else _job(row)
 
 
-def list_jobs(tx: Transaction, tenant: str) -> Sequence[JobRecord]:
+def list_jobs(tx: OpenTransaction, tenant: str) -> Sequence[JobRecord]:
     """Return all job rows of a tenant, by name."""
     return [_job(row) for row in tx.fetch("list_jobs", (tenant,))]
 

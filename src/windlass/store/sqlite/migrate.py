@@ -13,11 +13,11 @@ import apsw
 
 from windlass.errors import SchemaMismatch
 from windlass.store.queries import Script, load_migrations
-from windlass.store.sqlite import faults
+from windlass.store.sqlite import database_errors
 from windlass.store.sqlite.custody import await_whole_log
 from windlass.store.sqlite.files import name_of
 from windlass.store.sqlite.forks import gate
-from windlass.store.sqlite.transaction import queries
+from windlass.store.sqlite.open_transaction import queries
 
 _LOOK_MILLISECONDS = 5_000
 
@@ -50,7 +50,7 @@ def look_at_version(path: Path) -> tuple[int, int]:
             finally:
                 connection.close(True)
         except apsw.Error as error:
-            raise faults.translate(error, str(path)) from error
+            raise database_errors.translate(error, str(path)) from error
 
 
 class Schema:

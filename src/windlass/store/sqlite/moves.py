@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, assert_never
 from windlass.domain.event import EFFECTS, AttemptOutcome, Effect
 from windlass.domain.outcome import ErrorInfo
 from windlass.domain.states import Failure, Intent, Status, Verb, advance, under_intent
-from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import to_json, to_json_or_none
 
 _DELETES = {
@@ -21,7 +21,7 @@ _DELETES = {
 }
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where a run is: what every position carries and hands on, and its lease if it has one."""
 
     status: Status
@@ -60,19 +60,19 @@ class Place(NamedTuple):
         return self[1:12]
 
 
-def lease_of(row: Row) -> Place:
+def lease_of(row: Row) -> Position:
     """Return a row of the statements that read ``leases`` as a value."""
-    return Place(Status.RUNNING, *row)
+    return Position(Status.RUNNING, *row)
 
 
-def ready_of(row: Row) -> Place:
+def ready_of(row: Row) -> Position:
     """Return a row of the statements that read ``ready`` as a value."""
-    return Place(Status.QUEUED, *row)
+    return Position(Status.QUEUED, *row)
 
 
-def timer_of(row: Row) -> Place:
+def timer_of(row: Row) -> Position:
     """Return a row of the statements that read ``timers`` as a value."""
-    return Place(Status.SCHEDULED, *row)
+    return Position(Status.SCHEDULED, *row)
 
 
 class End(NamedTuple):
@@ -93,7 +93,7 @@ _NOTHING = End()
 class Moves:
     """The moves of one transaction. Each takes the run's next ``seq`` for its event."""
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: OpenTransaction) -> None:
         self._tx = tx
         self._now = tx.now
         self._left: dict[str, list[Row]] = {}
@@ -101,7 +101,7 @@ class Moves:
 
     def add(
         self,
-        place: Place,
+        place: Position,
         verb: Verb,
         *,
         at: int | None = None,
@@ -147,7 +147,7 @@ class Moves:
         self._left, self._rows = {}, {}
 
     def _arrive(
-        self, place: Place, status: Status, effect: Effect, end: End, data: dict[str, Any] | None
+        self, place: Position, status: Status, effect: Effect, end: End, data: dict[str, Any] | None
     ) -> None:
         match status:
             case Status.QUEUED:
@@ -176,7 +176,7 @@ class Moves:
              None if data is None else to_json(data)),
         )  # fmt: skip
 
-    def _record_attempt(self, lease: Place, outcome: AttemptOutcome, end: End) -> None:
+    def _record_attempt(self, lease: Position, outcome: AttemptOutcome, end: End) -> None:
         self._add(
             "insert_attempt",
             (lease.tenant, lease.id, lease.attempt, lease.token, lease.worker,
@@ -185,7 +185,7 @@ class Moves:
         )  # fmt: skip
 
     def _end_run(
-        self, place: Place, status: Status, failure: Failure | None, error: ErrorInfo | None,
+        self, place: Position, status: Status, failure: Failure | None, error: ErrorInfo | None,
         reason: str | None, result: str | None,
     ) -> None:  # fmt: skip
         self._add(
@@ -196,7 +196,7 @@ class Moves:
         )  # fmt: skip
 
     def _bury(
-        self, place: Place, status: Status, failure: Failure | None, error: ErrorInfo | None
+        self, place: Position, status: Status, failure: Failure | None, error: ErrorInfo | None
     ) -> None:
         self._add(
             "insert_failure",

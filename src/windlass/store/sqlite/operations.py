@@ -18,11 +18,11 @@ from windlass.store.sqlite import (
     sweep,
     workers,
 )
-from windlass.store.sqlite.transaction import AtOnce, Transaction
+from windlass.store.sqlite.open_transaction import AtOnce, OpenTransaction
 
 T = TypeVar("T")
-Together = Callable[[Transaction, Sequence[Any]], Sequence[Any]]
-TogetherAtOnce = Callable[[Transaction, Sequence[Any]], Callable[[], Sequence[Any]] | None]
+Together = Callable[[OpenTransaction, Sequence[Any]], Sequence[Any]]
+TogetherAtOnce = Callable[[OpenTransaction, Sequence[Any]], Callable[[], Sequence[Any]] | None]
 
 _FUNCTIONS = implementations(
     Operations,
@@ -62,7 +62,7 @@ class Bound(Generic[T]):
 
     def __init__(
         self,
-        body: Callable[[Transaction], T],
+        body: Callable[[OpenTransaction], T],
         merge: Merge | None = None,
         at_once: AtOnce[T] | None = None,
     ) -> None:

@@ -6,11 +6,11 @@ have been able to renew, so they are spared for two thirds of a lease after it. 
 store: a process that has just started knows as much as any other.
 """
 
-from windlass.store.sqlite.transaction import Transaction
+from windlass.store.sqlite.open_transaction import OpenTransaction
 from windlass.store.sqlite.values import micros_of
 
 
-def note_sweep(tx: Transaction) -> None:
+def note_sweep(tx: OpenTransaction) -> None:
     """Note that somebody sweeps now, unless that was noted of late. One statement writes."""
     ((shortest, longest),) = tx.fetch("lease_lengths")
     (last,) = tx.fetch("last_sweep", {"now": tx.now, "shortest": shortest})[0]
@@ -19,7 +19,7 @@ def note_sweep(tx: Transaction) -> None:
         tx.execute("note_sweep", (tx.now, shortest, longest))
 
 
-def certain_until(tx: Transaction) -> int:
+def certain_until(tx: OpenTransaction) -> int:
     """The time up to which waiting runs may be ended.
 
     That is now, or the beginning of a gap that is not two thirds of a lease over.
@@ -29,7 +29,7 @@ def certain_until(tx: Transaction) -> int:
     return tx.now if certain is None else int(certain)
 
 
-def excused_workers(tx: Transaction, every: float) -> frozenset[str]:
+def excused_workers(tx: OpenTransaction, every: float) -> frozenset[str]:
     """Return the workers whose time is over, but who may not have been able to renew."""
     bindings = {"now": tx.now, "every": micros_of(every)}
     return frozenset(worker for (worker,) in tx.fetch("excused_workers", bindings))

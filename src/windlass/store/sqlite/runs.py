@@ -6,8 +6,8 @@ from typing import Any
 from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.run import Attempt, Backlog, Event, RunFilter, RunRecord, RunRef
 from windlass.domain.states import Failure, Intent, Status
-from windlass.store.sqlite.faults import damaged
-from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.database_errors import damaged
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import (
     EVER,
     MOST_LISTED,
@@ -40,26 +40,26 @@ _LIVE = {
 }
 
 
-def get_run(tx: Transaction, run: RunRef) -> RunRecord | None:
+def get_run(tx: OpenTransaction, run: RunRef) -> RunRecord | None:
     """Return one run with its attempts."""
     found = get_runs(tx, run.tenant, [run.id])
     return found[0] if found else None
 
 
-def has_ended(tx: Transaction, run: RunRef) -> bool | None:
+def has_ended(tx: OpenTransaction, run: RunRef) -> bool | None:
     """Return whether a run has ended; None: there is none."""
     blob = blob_or_none(run.id)
     found = None if blob is None else tx.fetch_one("has_ended", (run.tenant, blob))
     return None if found is None else bool(found[0])
 
 
-def get_runs(tx: Transaction, tenant: str, ids: Sequence[str]) -> Sequence[RunRecord]:
+def get_runs(tx: OpenTransaction, tenant: str, ids: Sequence[str]) -> Sequence[RunRecord]:
     """Return several runs, newest id first; unknown ids are left out."""
     blobs = {blob for blob in map(blob_or_none, ids) if blob is not None}
     return [_record(row) for row in tx.fetch("get_runs", (hex_list(list(blobs)), tenant))]
 
 
-def list_runs(tx: Transaction, query: RunFilter) -> Sequence[RunRecord]:
+def list_runs(tx: OpenTransaction, query: RunFilter) -> Sequence[RunRecord]:
     """Return a page of runs, newest id first."""
     name = _listing(query)
     below = PAST_LAST_ID if query.before is None else blob_or_none(query.before)
@@ -89,14 +89,14 @@ def list_runs(tx: Transaction, query: RunFilter) -> Sequence[RunRecord]:
 
 
 def list_attempts(
-    tx: Transaction, run: RunRef, before: int | None, limit: int
+    tx: OpenTransaction, run: RunRef, before: int | None, limit: int
 ) -> Sequence[Attempt]:
     """Return a run's ended attempts, the last one first."""
     rows = tx.fetch("list_attempts", (run.tenant, blob_or_none(run.id), before, limit))
     return [_attempt(row) for row in rows]
 
 
-def list_events(tx: Transaction, run: RunRef, after: int, limit: int) -> Sequence[Event]:
+def list_events(tx: OpenTransaction, run: RunRef, after: int, limit: int) -> Sequence[Event]:
     """Return a run's events with seq > ``after``, in order."""
     rows = tx.fetch("list_events", (run.tenant, blob_or_none(run.id), after, limit))
     return [
@@ -111,7 +111,9 @@ def list_events(tx: Transaction, run: RunRef, after: int, limit: int) -> Sequenc
     ]
 
 
-def backlog(tx: Transaction, queues: Sequence[str] | None, jobs: Sequence[str] | None) -> Backlog:
+def backlog(
+    tx: OpenTransaction, queues: Sequence[str] | None, jobs: Sequence[str] | None
+) -> Backlog:
     """Return what is left to do, over all tenants; each count ends at MOST_COUNTED."""
     bindings = {
         "queues": to_json_or_none(queues),
@@ -174,8 +176,6 @@ def _attempt(row: Sequence[Any]) -> Attempt:
 
 
 def _record(row: Row) -> RunRecord:
-    if row[4] is None:
-        raise damaged(f"run {to_id(row[1])} has not ended, and is nowhere")
     (
         tenant, blob, job, queue, status, priority, attempt, failures, crash_count, token,
         created_at, scheduled_for, updated_at, input_, key, tags, options, trace, result, error,
@@ -183,6 +183,8 @@ def _record(row: Row) -> RunRecord:
         finished_at, stale_at, discarded_at, worker, fraction, message, schedule,
         slot, attempts_text,
     ) = row  # fmt: skip
+    if status is None:
+        raise damaged(f"run {to_id(blob)} has not ended, and is nowhere")
     attempts = _attempts(attempts_text)
     last = attempts[-1] if attempts else None
     started = from_micros_or_none(started_at if running_since is None else running_since)

@@ -8,15 +8,15 @@ import msgspec
 
 from windlass.codec import canonical_hash
 from windlass.domain.event import EventType
-from windlass.domain.timetable import (
+from windlass.domain.scheduling.rows import (
     ComingReply,
     DueReply,
     NewSchedule,
-    Origin,
     Overlap,
     PutOutcome,
     ScheduleFilter,
     ScheduleOptions,
+    ScheduleOrigin,
     ScheduleRef,
     ScheduleRow,
     SlotOutcome,
@@ -25,7 +25,7 @@ from windlass.domain.timetable import (
     bad_id,
 )
 from windlass.store.mending import readable
-from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import (
     EVER,
     MOST_LISTED,
@@ -71,19 +71,19 @@ class Kept(NamedTuple):
 
 
 def put_schedules(
-    tx: Transaction, schedules: Sequence[NewSchedule], *, patient: bool
+    tx: OpenTransaction, schedules: Sequence[NewSchedule], *, patient: bool
 ) -> Sequence[Stored]:
     """Store schedules, found by key or, without one, by id."""
     return [_put(tx, schedule) for schedule in schedules]
 
 
-def get_schedule(tx: Transaction, ref: ScheduleRef) -> ScheduleRow | None:
+def get_schedule(tx: OpenTransaction, ref: ScheduleRef) -> ScheduleRow | None:
     """Return one schedule."""
     kept = find(tx, ref)
     return None if kept is None else _row(kept)
 
 
-def list_schedules(tx: Transaction, query: ScheduleFilter) -> Sequence[ScheduleRow]:
+def list_schedules(tx: OpenTransaction, query: ScheduleFilter) -> Sequence[ScheduleRow]:
     """Return a page of schedules, newest id first."""
     below = PAST_LAST_ID if query.before is None else blob_or_none(query.before)
     if below is None:
@@ -100,7 +100,7 @@ def list_schedules(tx: Transaction, query: ScheduleFilter) -> Sequence[ScheduleR
 
 
 def enable_schedule(
-    tx: Transaction,
+    tx: OpenTransaction,
     ref: ScheduleRef,
     enabled: bool,
     next_slot: datetime | None,
@@ -116,11 +116,11 @@ def enable_schedule(
     name = (kept.tenant, kept.id)
     tx.execute("enable_schedule", (enabled, slot, kept.seq + 1, tx.now, *name))
     event = EventType.SCHEDULE_RESUMED if enabled else EventType.SCHEDULE_PAUSED
-    tell(tx, name, kept.seq + 1, event)
+    add_event(tx, name, kept.seq + 1, event)
     return get_schedule(tx, ref)
 
 
-def delete_schedule(tx: Transaction, ref: ScheduleRef, limit: int) -> bool:
+def delete_schedule(tx: OpenTransaction, ref: ScheduleRef, limit: int) -> bool:
     """Delete a schedule with so many of its slots; return whether it was there."""
     kept = find(tx, ref)
     if kept is None:
@@ -131,11 +131,11 @@ def delete_schedule(tx: Transaction, ref: ScheduleRef, limit: int) -> bool:
         tx.execute("add_gone", name)
     for statement in ("delete_all_live", "delete_schedule"):
         tx.execute(statement, name)
-    tell(tx, name, kept.seq + 1, EventType.SCHEDULE_DELETED)
+    add_event(tx, name, kept.seq + 1, EventType.SCHEDULE_DELETED)
     return True
 
 
-def forget_slots(tx: Transaction, limit: int) -> bool:
+def forget_slots(tx: OpenTransaction, limit: int) -> bool:
     """Go on with the slots of a schedule that was deleted; return whether there may be more."""
     name = tx.fetch_one("first_gone")
     if name is None:
@@ -146,13 +146,13 @@ def forget_slots(tx: Transaction, limit: int) -> bool:
     return tx.fetch_one("first_gone") is not None
 
 
-def _drop_slots(tx: Transaction, name: Row, limit: int) -> bool:
+def _drop_slots(tx: OpenTransaction, name: Row, limit: int) -> bool:
     """Delete the oldest slots of a schedule; return whether any are left."""
     tx.execute("delete_slots", (*name, limit))
     return tx.fetch_one("any_slot", name) is not None
 
 
-def due_schedules(tx: Transaction, limit: int) -> DueReply:
+def due_schedules(tx: OpenTransaction, limit: int) -> DueReply:
     """Return the schedules whose next slot has come, the longest overdue first."""
     rows = [_row(Kept._make(row)) for row in tx.fetch("due_schedules", (tx.now, limit))]
     following = tx.fetch_one("next_schedule", (tx.now,))
@@ -165,7 +165,7 @@ def due_schedules(tx: Transaction, limit: int) -> DueReply:
     )
 
 
-def coming_schedules(tx: Transaction, after: ScheduleRef | None, limit: int) -> ComingReply:
+def coming_schedules(tx: OpenTransaction, after: ScheduleRef | None, limit: int) -> ComingReply:
     """Return the enabled schedules that have a next slot, in the order of their names."""
     name = ("", b"") if after is None else (after.tenant, blob_or_none(after.id or "") or b"")
     rows = tx.fetch("coming_schedules", (*name, limit))
@@ -173,7 +173,7 @@ def coming_schedules(tx: Transaction, after: ScheduleRef | None, limit: int) -> 
 
 
 def list_slots(
-    tx: Transaction, ref: ScheduleRef, before: datetime | None, limit: int
+    tx: OpenTransaction, ref: ScheduleRef, before: datetime | None, limit: int
 ) -> Sequence[SlotRow]:
     """Return what became of a schedule's slots, newest first."""
     kept = find(tx, ref)
@@ -192,7 +192,7 @@ def list_slots(
     ]
 
 
-def find(tx: Transaction, ref: ScheduleRef) -> Kept | None:
+def find(tx: OpenTransaction, ref: ScheduleRef) -> Kept | None:
     """Return the row of a schedule, by id or, where there is none, by key."""
     if ref.id is not None:
         row = tx.fetch_one("get_schedule", (ref.tenant, blob_or_none(ref.id)))
@@ -201,8 +201,8 @@ def find(tx: Transaction, ref: ScheduleRef) -> Kept | None:
     return None if row is None else Kept._make(row)
 
 
-def tell(
-    tx: Transaction,
+def add_event(
+    tx: OpenTransaction,
     name: tuple[str, bytes],
     seq: int,
     event: EventType,
@@ -212,7 +212,7 @@ def tell(
     tx.execute("insert_event", (*name, seq, event, tx.now, 0, to_json_or_none(data)))
 
 
-def _put(tx: Transaction, new: NewSchedule) -> Stored:
+def _put(tx: OpenTransaction, new: NewSchedule) -> Stored:
     blob = blob_or_none(new.id)
     if blob is None:
         raise bad_id(new)
@@ -232,7 +232,7 @@ def _put(tx: Transaction, new: NewSchedule) -> Stored:
     return Stored(what=what, row=_found(tx, kept.tenant, kept.id))
 
 
-def _insert(tx: Transaction, new: NewSchedule, blob: bytes) -> None:
+def _insert(tx: OpenTransaction, new: NewSchedule, blob: bytes) -> None:
     (last,) = tx.fetch_one("last_seq", (new.tenant, blob)) or (None,)
     seq = 1 + (last or 0)
     next_slot = None if new.next_slot is None or not new.enabled else to_micros(new.next_slot)
@@ -241,14 +241,14 @@ def _insert(tx: Transaction, new: NewSchedule, blob: bytes) -> None:
         (new.tenant, blob, new.key, new.job, raw_text(new.rule), raw_text(new.input),
          to_json(new.options), new.overlap, new.enabled, new.origin, next_slot, seq, tx.now),
     )  # fmt: skip
-    tell(tx, (new.tenant, blob), seq, EventType.SCHEDULE_CREATED, {"job": new.job})
+    add_event(tx, (new.tenant, blob), seq, EventType.SCHEDULE_CREATED, {"job": new.job})
     if tx.fetch_one("get_gone", (new.tenant, blob)):
         # What is left of one that had this id and was deleted is not this one's.
         _drop_slots(tx, (new.tenant, blob), _ALL)
         tx.execute("delete_gone", (new.tenant, blob))
 
 
-def _update(tx: Transaction, kept: Kept, new: NewSchedule, *, changed: bool) -> None:
+def _update(tx: OpenTransaction, kept: Kept, new: NewSchedule, *, changed: bool) -> None:
     next_slot = kept.next_slot
     if changed and kept.enabled:
         next_slot = None if new.next_slot is None else to_micros(new.next_slot)
@@ -261,7 +261,7 @@ def _update(tx: Transaction, kept: Kept, new: NewSchedule, *, changed: bool) -> 
     )  # fmt: skip
     if changed:
         name = (kept.tenant, kept.id)
-        tell(tx, name, seq, EventType.SCHEDULE_CHANGED, {"version": version})
+        add_event(tx, name, seq, EventType.SCHEDULE_CHANGED, {"version": version})
 
 
 def _is_same(kept: Kept, new: NewSchedule) -> bool:
@@ -280,7 +280,7 @@ def _is_same(kept: Kept, new: NewSchedule) -> bool:
     )
 
 
-def _found(tx: Transaction, tenant: str, blob: bytes) -> ScheduleRow:
+def _found(tx: OpenTransaction, tenant: str, blob: bytes) -> ScheduleRow:
     (row,) = tx.fetch("get_schedule", (tenant, blob))
     return _row(Kept._make(row))
 
@@ -300,7 +300,7 @@ def _row(kept: Kept) -> ScheduleRow:
         options=options or ScheduleOptions(),
         overlap=Overlap(kept.overlap),
         enabled=bool(kept.enabled),
-        origin=Origin(kept.origin),
+        origin=ScheduleOrigin(kept.origin),
         next_slot=next_slot,
         last_slot=from_micros_or_none(kept.last_slot),
         fired=kept.fired,

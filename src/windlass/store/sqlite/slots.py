@@ -5,7 +5,7 @@ from typing import NamedTuple
 from windlass.domain.event import EventType
 from windlass.domain.run import Enqueued, NewRun
 from windlass.store.sqlite.enqueue import Times, record_of, tags_of
-from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import from_micros, new_blob, to_id, to_json, to_micros
 
 
@@ -19,7 +19,7 @@ class Slot(NamedTuple):
 class SlotRuns:
     """The rows of new runs of slots, written table by table."""
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: OpenTransaction) -> None:
         self._tx = tx
         self._times = Times(tx.now)
         self._rows: dict[str, list[Row]] = {}

@@ -23,28 +23,28 @@ from windlass.errors import StoreFull, StoreUnavailable
 from windlass.offloop import off_loop
 from windlass.sources import Sources
 from windlass.store.blocking import BlockingCalls
+from windlass.store.callers_transaction import Joined, TransactionScope
 from windlass.store.checks import Check
 from windlass.store.interface import Migration, Wakeups
 from windlass.store.operations import Access, Call, Operations
 from windlass.store.sqlite.backup import backup
 from windlass.store.sqlite.ballast import Ballast
+from windlass.store.sqlite.callers_transaction import (
+    AsyncSqliteTransaction,
+    SqliteTransaction,
+    Transactions,
+    check_joined,
+)
 from windlass.store.sqlite.checks import checks
 from windlass.store.sqlite.connection import BUSY_SECONDS, Connection
 from windlass.store.sqlite.custody import Custody
 from windlass.store.sqlite.files import parse_path
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.migrate import Schema, look_at_version
+from windlass.store.sqlite.open_transaction import StoreClock
 from windlass.store.sqlite.operations import bind
-from windlass.store.sqlite.own import (
-    AsyncSqliteTransaction,
-    SqliteTransaction,
-    Transactions,
-    check_joined,
-)
-from windlass.store.sqlite.transaction import StoreClock
 from windlass.store.sqlite.wakeups import Bell
 from windlass.store.sqlite.writer import Writer
-from windlass.store.transactions import Joined, TransactionScope
 
 T = TypeVar("T")
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from windlass.domain.blame import after_lost_worker
 from windlass.domain.run import RunRef, SweepReply
 from windlass.domain.states import Status, Verb
-from windlass.store.sqlite.moves import End, Moves, Place, lease_of, ready_of, timer_of
+from windlass.store.sqlite.moves import End, Moves, Position, lease_of, ready_of, timer_of
+from windlass.store.sqlite.open_transaction import OpenTransaction
 from windlass.store.sqlite.outages import certain_until, excused_workers, note_sweep
-from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.values import from_micros, from_micros_or_none, micros_of, to_id
 
 
 def sweep(
-    tx: Transaction,
+    tx: OpenTransaction,
     *,
     dispatch: bool,
     expire: bool,
@@ -48,7 +48,7 @@ def sweep(
 
 
 def sweep_at_once(
-    tx: Transaction, *, dispatch: bool, expire: bool, reap: bool, **_: object
+    tx: OpenTransaction, *, dispatch: bool, expire: bool, reap: bool, **_: object
 ) -> Callable[[], SweepReply] | None:
     """As :func:`sweep`, if there is nothing to do but to leave a mark; None: there may be."""
     due = [name for name, asked in (
@@ -68,14 +68,14 @@ def sweep_at_once(
     return lambda: reply
 
 
-def unpublished(tx: Transaction, older_than: float, limit: int) -> Sequence[RunRef]:
+def unpublished(tx: OpenTransaction, older_than: float, limit: int) -> Sequence[RunRef]:
     """Mark as published, and return, ready runs that were not published of late."""
     rows = tx.fetch("unpublished", (tx.now - micros_of(older_than), limit))
     tx.execute_many("mark_published", [(tx.now, *row) for row in rows])
     return [RunRef(tenant, to_id(blob)) for tenant, blob in rows]
 
 
-def _dispatch(tx: Transaction, limit: int) -> tuple[RunRef, ...]:
+def _dispatch(tx: OpenTransaction, limit: int) -> tuple[RunRef, ...]:
     moves = Moves(tx)
     refs = []
     for row in tx.fetch("due_timers", (tx.now, limit)):
@@ -86,14 +86,14 @@ def _dispatch(tx: Transaction, limit: int) -> tuple[RunRef, ...]:
     return tuple(refs)
 
 
-def _expire(tx: Transaction, until: int, limit: int) -> int:
+def _expire(tx: OpenTransaction, until: int, limit: int) -> int:
     """End what has not started in time."""
     late = _waiting(tx, "expired", until, limit)
     _move_all(tx, late, Verb.EXPIRE)
     return len(late)
 
 
-def _overrun(tx: Transaction, until: int, limit: int) -> int:
+def _overrun(tx: OpenTransaction, until: int, limit: int) -> int:
     """End what was not done by its deadline: what waits, and what its worker did not end."""
     late = _waiting(tx, "overrun", until, limit)
     late += [lease_of(row) for row in tx.fetch("overrun_leases", (until, limit - len(late)))]
@@ -101,13 +101,13 @@ def _overrun(tx: Transaction, until: int, limit: int) -> int:
     return len(late)
 
 
-def _waiting(tx: Transaction, why: str, until: int, limit: int) -> list[Place]:
+def _waiting(tx: OpenTransaction, why: str, until: int, limit: int) -> list[Position]:
     ready = [ready_of(row) for row in tx.fetch(f"{why}_ready", (until, limit))]
     timers = [timer_of(row) for row in tx.fetch(f"{why}_timers", (until, limit))]
     return [*ready, *timers][:limit]
 
 
-def _move_all(tx: Transaction, places: Sequence[Place], verb: Verb) -> None:
+def _move_all(tx: OpenTransaction, places: Sequence[Position], verb: Verb) -> None:
     moves = Moves(tx)
     for place in places:
         # An attempt that the store ends because its time is over counts as a failure.
@@ -123,7 +123,7 @@ class _Reaped:
     more: bool = False
 
 
-def _reap(tx: Transaction, excused: Collection[str], max_crashes: int, limit: int) -> _Reaped:
+def _reap(tx: OpenTransaction, excused: Collection[str], max_crashes: int, limit: int) -> _Reaped:
     """Take the leases of dead workers; a lease without a worker's row is dead as well.
 
     The row of a worker that is visited goes at once, also where the limit leaves some of its
@@ -131,7 +131,7 @@ def _reap(tx: Transaction, excused: Collection[str], max_crashes: int, limit: in
     stays registered: what the next sweep takes from it must count as its only run, if it is.
     """
     reaped = _Reaped()
-    leases: list[tuple[Place, bool]] = []
+    leases: list[tuple[Position, bool]] = []
     # One without a row of its own may have been reaped in part: nobody knows how many it held.
     holders = [
         *(

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from windlass.domain.run import Blocked, Finish, Held, Ordered, RenewReply, WorkerInfo
 from windlass.domain.states import Intent, Verb
 from windlass.store.sqlite.finish import finish
-from windlass.store.sqlite.moves import End, Moves, Place, lease_of
-from windlass.store.sqlite.transaction import Row, Transaction
+from windlass.store.sqlite.moves import End, Moves, Position, lease_of
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,
@@ -23,7 +23,7 @@ from windlass.store.sqlite.values import (
 _ALL = -1
 
 
-def register(tx: Transaction, worker: WorkerInfo, lease: float) -> datetime:
+def register(tx: OpenTransaction, worker: WorkerInfo, lease: float) -> datetime:
     """Make the worker known and alive; return the store's now."""
     tx.execute(
         "register",
@@ -43,7 +43,7 @@ def register(tx: Transaction, worker: WorkerInfo, lease: float) -> datetime:
 
 
 def renew(
-    tx: Transaction,
+    tx: OpenTransaction,
     worker: str,
     lease: float,
     held: Sequence[Held],
@@ -60,7 +60,7 @@ def renew(
 
 
 def renew_at_once(
-    tx: Transaction,
+    tx: OpenTransaction,
     worker: str,
     lease: float,
     held: Sequence[Held],
@@ -78,7 +78,7 @@ def renew_at_once(
     return lambda: reply
 
 
-def _keep_alive(tx: Transaction, worker: str, lease: float, blocked: Blocked | None) -> bool:
+def _keep_alive(tx: OpenTransaction, worker: str, lease: float, blocked: Blocked | None) -> bool:
     renewal = {
         "now": tx.now,
         "alive_until": tx.now + micros_of(lease),
@@ -108,7 +108,7 @@ class _Compared(NamedTuple):
         )
 
 
-def _compare(tx: Transaction, worker: str, held: Sequence[Held], settled: int) -> _Compared:
+def _compare(tx: OpenTransaction, worker: str, held: Sequence[Held], settled: int) -> _Compared:
     named = {(item.tenant, blob_or_none(item.id), item.token): item for item in held}
     orders = []
     unclaimed = []
@@ -120,7 +120,9 @@ def _compare(tx: Transaction, worker: str, held: Sequence[Held], settled: int) -
     return _Compared(tuple(orders), tuple(named.values()), unclaimed)
 
 
-def _unblamed(tx: Transaction, leases: Sequence[Place], blamed: Sequence[Finish]) -> list[Place]:
+def _unblamed(
+    tx: OpenTransaction, leases: Sequence[Position], blamed: Sequence[Finish]
+) -> list[Position]:
     """End those of the leases that are blamed, as it is said; return the others."""
     ends = {(end.tenant, blob_or_none(end.id), end.token): end for end in blamed}
     counted = [end for lease in leases if (end := ends.get(_name(lease))) is not None]
@@ -129,11 +131,11 @@ def _unblamed(tx: Transaction, leases: Sequence[Place], blamed: Sequence[Finish]
     return [lease for lease in leases if _name(lease) not in ends]
 
 
-def _name(lease: Place) -> tuple[str, bytes | None, int]:
+def _name(lease: Position) -> tuple[str, bytes | None, int]:
     return lease.tenant, lease.id, lease.token
 
 
-def retire(tx: Transaction, worker: str) -> int:
+def retire(tx: OpenTransaction, worker: str) -> int:
     """Forget a worker that stops; return how many leases were given back."""
     leases = [lease_of(row) for row in tx.fetch("worker_leases", (worker, _ALL))]
     give_back(tx, leases)
@@ -141,12 +143,12 @@ def retire(tx: Transaction, worker: str) -> int:
     return len(leases)
 
 
-def list_workers(tx: Transaction) -> Sequence[WorkerInfo]:
+def list_workers(tx: OpenTransaction) -> Sequence[WorkerInfo]:
     """Return all workers known."""
     return [_worker(row) for row in tx.fetch("list_workers")]
 
 
-def give_back(tx: Transaction, leases: Sequence[Place]) -> None:
+def give_back(tx: OpenTransaction, leases: Sequence[Position]) -> None:
     """Return runs to their queue as they were; one that is to be canceled ends instead."""
     moves = Moves(tx)
     for lease in leases:
@@ -155,8 +157,10 @@ def give_back(tx: Transaction, leases: Sequence[Place]) -> None:
 
 
 def _worker(row: Row) -> WorkerInfo:
-    ident, host, pid, version, queues, jobs, seats, started_at, renewed_at, alive_until = row[:10]
-    blocked_since, blocked_tenant, blocked_run = row[10:]
+    (
+        ident, host, pid, version, queues, jobs, seats, started_at, renewed_at, alive_until,
+        blocked_since, blocked_tenant, blocked_run,
+    ) = row  # fmt: skip
     return WorkerInfo(
         id=ident,
         host=host,

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 from windlass.errors import StoreError, StoreRefused, StoreUnavailable
 from windlass.offloop import off_loop
 from windlass.store.sqlite.connection import Connection
-from windlass.store.sqlite.faults import FATAL
+from windlass.store.sqlite.database_errors import FATAL
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.operations import Bound
 

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from windlass.store.postgres.connections import SyncPool, Target
-from windlass.store.postgres.failures import of_statement
+from windlass.store.postgres.database_errors import of_statement
 from windlass.store.postgres.patient import PatientConnection
 from windlass.store.queries import load_queries
 

@@ -18,10 +18,12 @@ _MUCH = 60.0
 
 def checks(ask: Asking, clock: Clock) -> Iterator[Check]:
     """The difference of the two clocks."""
-    yield Check(name="clock", look=lambda limits: _look(ask, clock, limits), needs=Needs.STORE)
+    yield Check(
+        name="clock", look=lambda limits: _check_clock(ask, clock, limits), needs=Needs.STORE
+    )
 
 
-def _look(ask: Asking, clock: Clock, limits: Limits) -> Iterator[Finding]:
+def _check_clock(ask: Asking, clock: Clock, limits: Limits) -> Iterator[Finding]:
     before = clock.now()
     (there,) = ask.row("server_clock")
     yield judge(before, instant(there), clock.now(), limits)

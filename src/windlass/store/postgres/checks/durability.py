@@ -23,10 +23,10 @@ _SOURCES = {
 
 def checks(ask: Asking) -> Iterator[Check]:
     """The settings by which commits survive."""
-    yield Check(name="durability", look=lambda _: _look(ask), needs=Needs.STORE)
+    yield Check(name="durability", look=lambda _: _check_durability(ask), needs=Needs.STORE)
 
 
-def _look(ask: Asking) -> Iterator[Finding]:
+def _check_durability(ask: Asking) -> Iterator[Finding]:
     settings = {name: (value, source) for name, value, source in ask.rows("durability_settings")}
     told = [*_own(settings), *_others(ask), *_standbys(settings)]
     yield from told or [fine("A commit is on the disk when it is acknowledged.")]

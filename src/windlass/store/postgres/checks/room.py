@@ -17,10 +17,12 @@ _HERE = ("localhost", "127.0.0.1", "::1")
 
 def checks(ask: Asking, target: Target) -> Iterator[Check]:
     """The disk of the server."""
-    yield Check(name="disk", look=lambda limits: _look(ask, target, limits), needs=Needs.STORE)
+    yield Check(
+        name="disk", look=lambda limits: _check_disk(ask, target, limits), needs=Needs.STORE
+    )
 
 
-def _look(ask: Asking, target: Target, limits: Limits) -> Iterator[Finding]:
+def _check_disk(ask: Asking, target: Target, limits: Limits) -> Iterator[Finding]:
     folder, size = ask.row("data_folder")
     host = str(conninfo_to_dict(target.conninfo).get("host") or "")
     here = host in _HERE or host.startswith("/") or not host

@@ -14,10 +14,12 @@ from windlass.store.postgres.checks.asking import Asking
 
 def checks(ask: Asking) -> Iterator[Check]:
     """Transactions of anybody."""
-    yield Check(name="transactions", look=lambda limits: _look(ask, limits), needs=Needs.STORE)
+    yield Check(
+        name="transactions", look=lambda limits: _check_transactions(ask, limits), needs=Needs.STORE
+    )
 
 
-def _look(ask: Asking, limits: Limits) -> Iterator[Finding]:
+def _check_transactions(ask: Asking, limits: Limits) -> Iterator[Finding]:
     told = [*_open(ask, limits), *_prepared(ask, limits), *_hidden(ask)]
     yield from told or [
         fine(f"No transaction is older than {format_duration(limits.transaction)}.")

@@ -22,10 +22,10 @@ _CUTS = {
 
 def checks(ask: Asking) -> Iterator[Check]:
     """The settings of our sessions, and of everybody else's in this database."""
-    yield Check(name="settings", look=lambda _: _look(ask), needs=Needs.STORE)
+    yield Check(name="settings", look=lambda _: _check_settings(ask), needs=Needs.STORE)
 
 
-def _look(ask: Asking) -> Iterator[Finding]:
+def _check_settings(ask: Asking) -> Iterator[Finding]:
     ours = {name: value for name, value in ask.rows("session_settings") if value is not None}
     others = [(scope, *s.split("=", 1)) for scope, s in _scoped(ask)]
     told = [*_refusing(ours, others), *_hindering(ours), *_lying(ours, others)]

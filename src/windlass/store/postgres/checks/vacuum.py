@@ -9,10 +9,10 @@ from windlass.store.postgres.checks.asking import Asking
 
 def checks(ask: Asking) -> Iterator[Check]:
     """Autovacuum, and what it left."""
-    yield Check(name="vacuum", look=lambda limits: _look(ask, limits))
+    yield Check(name="vacuum", look=lambda limits: _check_vacuum(ask, limits))
 
 
-def _look(ask: Asking, limits: Limits) -> Iterator[Finding]:
+def _check_vacuum(ask: Asking, limits: Limits) -> Iterator[Finding]:
     told = [*_settings(ask), *_tables(ask), *_dead(ask, limits)]
     yield from told or [fine("Autovacuum is on, and no table has too many dead rows.")]
 

@@ -11,18 +11,18 @@ import msgspec
 
 from windlass.domain.job import DEFAULT_QUEUE
 from windlass.domain.run import JobRow, NewRun, Options
-from windlass.domain.schedule import Schedule, ScheduleState, due, realigned
-from windlass.domain.timetable import Decision, Firing, Overlap, ScheduleRow
+from windlass.domain.scheduling.definition import ScheduleDefinition, ScheduleState, due, realigned
+from windlass.domain.scheduling.rows import Decision, Firing, Overlap, ScheduleRow
 from windlass.errors import BadOption
 
 NewId = Callable[[], str]
 
 
-def schedule_of(row: ScheduleRow) -> Schedule:
+def schedule_of(row: ScheduleRow) -> ScheduleDefinition:
     """Read the rule of a row; raises BadOption where it makes no sense (any more)."""
     if row.flaw is not None:
         raise BadOption("schedule", row.flaw, "stored schedule")
-    return Schedule.from_json(row.rule)
+    return ScheduleDefinition.from_json(row.rule)
 
 
 def state_of(row: ScheduleRow) -> ScheduleState:
@@ -89,7 +89,7 @@ def by_hand(
 
 def _firings(
     row: ScheduleRow,
-    schedule: Schedule,
+    schedule: ScheduleDefinition,
     slots: Iterable[datetime],
     job: JobRow | None,
     new_id: NewId,

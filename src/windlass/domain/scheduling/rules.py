@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from windlass.domain.cron import Cron, cached_cron
-from windlass.domain.walltime import instant_of
+from windlass.domain.scheduling.cron import Cron, cached_cron
+from windlass.domain.scheduling.walltime import instant_of
 from windlass.domain.zone import LOCAL, parse_zone
 from windlass.duration import Duration, format_duration, parse_duration
 from windlass.errors import BadDuration, BadOption
@@ -24,7 +24,7 @@ Moment: TypeAlias = datetime | str
 """An instant: an aware datetime or ISO 8601 text; or a local time, where a zone is given too."""
 
 
-class Count(msgspec.Struct, frozen=True):
+class SlotCount(msgspec.Struct, frozen=True):
     """How many slots there are; with `at_least` there may be more, and counting stopped here."""
 
     number: int = 0
@@ -48,9 +48,9 @@ class Once(msgspec.Struct, frozen=True, tag_field="kind", tag="once"):
         """Return the last slot up to and including the instant."""
         return self.at if self.at <= instant else None
 
-    def count(self, after: datetime, until: datetime, bound: int) -> Count:
+    def count(self, after: datetime, until: datetime, bound: int) -> SlotCount:
         """Count the slots after the one instant, up to and including the other."""
-        return Count(int(after < self.at <= until))
+        return SlotCount(int(after < self.at <= until))
 
     def explain(self) -> str:
         """Say it in English."""
@@ -91,11 +91,11 @@ class Every(msgspec.Struct, frozen=True, tag_field="kind", tag="interval"):
         steps = (instant - self.anchor) // self.interval
         return self.anchor + steps * self.interval if steps >= 0 else None
 
-    def count(self, after: datetime, until: datetime, bound: int) -> Count:
+    def count(self, after: datetime, until: datetime, bound: int) -> SlotCount:
         """Count the slots after the one instant, up to and including the other: exactly."""
         first = max((after - self.anchor) // self.interval, -1)
         last = max((until - self.anchor) // self.interval, -1)
-        return Count(max(last - first, 0))
+        return SlotCount(max(last - first, 0))
 
     def explain(self) -> str:
         """Say it in English."""
@@ -141,14 +141,14 @@ class CronRule(msgspec.Struct, frozen=True, tag_field="kind", tag="cron"):
         except OverflowError:
             return None
 
-    def count(self, after: datetime, until: datetime, bound: int) -> Count:
+    def count(self, after: datetime, until: datetime, bound: int) -> SlotCount:
         """Count the slots after the one instant, up to and including the other, up to the bound."""
         number, slot = 0, self.after(after)
         while slot is not None and slot <= until:
             if number == bound:
-                return Count(bound, at_least=True)
+                return SlotCount(bound, at_least=True)
             number, slot = number + 1, self.after(slot)
-        return Count(number)
+        return SlotCount(number)
 
     def explain(self) -> str:
         """Say it in English."""

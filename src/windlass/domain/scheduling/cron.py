@@ -28,7 +28,7 @@ from typing import Self
 
 from cronsim import CronSim, CronSimError
 
-from windlass.domain.walltime import Changes, next_instant, previous_instant
+from windlass.domain.scheduling.walltime import Changes, next_instant, previous_instant
 from windlass.errors import BadOption
 
 ALIASES = {

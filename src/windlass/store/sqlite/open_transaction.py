@@ -72,7 +72,7 @@ class StoreClock:
         return now
 
 
-class Transaction:
+class OpenTransaction:
     """One open transaction and the instant at which it happens."""
 
     __slots__ = ("_clock", "_connection", "_queries", "now")
@@ -150,5 +150,5 @@ class Transaction:
         self._connection.execute(self._queries["release_savepoint"])
 
 
-AtOnce: TypeAlias = Callable[[Transaction], Callable[[], T] | None]
+AtOnce: TypeAlias = Callable[[OpenTransaction], Callable[[], T] | None]
 """A call that writes by one statement at most: see ``Connection.at_once``."""

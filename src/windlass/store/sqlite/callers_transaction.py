@@ -31,11 +31,11 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 from windlass.domain.run import NewRun
 from windlass.errors import BadOption, StoreUnavailable, UsageError
+from windlass.store.callers_transaction import Joined, Parameters, Rows
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.enqueue import enqueue
 from windlass.store.sqlite.forks import Stay, gate
 from windlass.store.sqlite.runs import get_runs
-from windlass.store.transactions import Joined, Parameters, Rows
 
 P = ParamSpec("P")
 T = TypeVar("T")

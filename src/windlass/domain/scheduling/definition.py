@@ -22,19 +22,19 @@ from typing import Any, Self, TypedDict, Unpack
 
 import msgspec
 
-from windlass.domain.catchup import CatchUp, CatchUpMode
-from windlass.domain.rules import (
+from windlass.domain.scheduling.catchup import CatchUp, CatchUpMode
+from windlass.domain.scheduling.rows import Overlap
+from windlass.domain.scheduling.rules import (
     MICROSECOND,
-    Count,
     CronRule,
     Every,
     Moment,
     Once,
     Rule,
+    SlotCount,
     exact_duration,
     parse_moment,
 )
-from windlass.domain.timetable import Overlap
 from windlass.domain.zone import parse_zone
 from windlass.duration import Duration
 from windlass.errors import BadOption
@@ -42,15 +42,15 @@ from windlass.errors import BadOption
 __all__ = [
     "CatchUp",
     "CatchUpMode",
-    "Count",
     "CronRule",
     "Due",
     "Every",
     "Moment",
     "Once",
     "Rule",
-    "Schedule",
+    "ScheduleDefinition",
     "ScheduleState",
+    "SlotCount",
     "Timing",
     "check_new",
     "define_schedule",
@@ -70,11 +70,11 @@ LONGEST_SPREAD = timedelta(days=1)
 _NO_SPREAD = timedelta(0)
 
 
-class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which slots there are. `start` and `end` are included.
 
     >>> start = datetime.fromisoformat("2030-01-01T00:00Z")
-    >>> hourly = Schedule(rule=Every.of("1h", start), end=start + timedelta(hours=2))
+    >>> hourly = ScheduleDefinition(rule=Every.of("1h", start), end=start + timedelta(hours=2))
     >>> [slot.hour for slot in hourly.slots_between(start, start + timedelta(days=9))]
     [1, 2]
     """
@@ -131,7 +131,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             slot = self.latest_slot(slot - MICROSECOND)
         return slots[::-1]
 
-    def count_between(self, after: datetime, until: datetime, bound: int = COUNTED) -> Count:
+    def count_between(self, after: datetime, until: datetime, bound: int = COUNTED) -> SlotCount:
         """Count the slots after the one instant, up to and including the other."""
         return self.rule.count(self._after(after), self._until(until), bound)
 
@@ -179,7 +179,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ScheduleState(msgspec.Struct, frozen=True, kw_only=True):
     """What the store knows of a schedule: all slots before `next_slot` are decided."""
 
-    schedule: Schedule
+    schedule: ScheduleDefinition
     next_slot: datetime | None  # None: nothing is left to come
     last_slot: datetime | None = None
     fired: int = 0
@@ -230,7 +230,7 @@ def realigned(state: ScheduleState, now: datetime) -> datetime | None:
 
 
 def _to_fire(
-    schedule: Schedule, first: datetime, newest: datetime, now: datetime, grace: timedelta
+    schedule: ScheduleDefinition, first: datetime, newest: datetime, now: datetime, grace: timedelta
 ) -> list[datetime]:
     """The slots that get a run: always the newest ones, without a gap."""
     since, late = first - MICROSECOND, now - ON_TIME - MICROSECOND  # what is late is so up to here
@@ -249,7 +249,7 @@ def _to_fire(
             return schedule.newest_between(since, min(newest, late), most) + on_time
 
 
-def _missed(schedule: Schedule, first: datetime, until: datetime) -> Due:
+def _missed(schedule: ScheduleDefinition, first: datetime, until: datetime) -> Due:
     if first > until:
         return Due()
     since = first - MICROSECOND
@@ -283,7 +283,7 @@ class Timing(TypedDict, total=False):
     catch_up: str | CatchUp | None
 
 
-def define_schedule(now: datetime, **timing: Unpack[Timing]) -> Schedule:
+def define_schedule(now: datetime, **timing: Unpack[Timing]) -> ScheduleDefinition:
     """Make a schedule of what was said; raises BadOption with one sentence for what is wrong.
 
     An interval is counted from `anchor`, or else from `start`, or else from `now`.
@@ -302,7 +302,7 @@ def define_schedule(now: datetime, **timing: Unpack[Timing]) -> Schedule:
     start = moment("start", timing.get("start"))
     anchor = moment("anchor", timing.get("anchor")) or start or now
     spread, catch_up = timing.get("spread"), timing.get("catch_up")
-    return Schedule(
+    return ScheduleDefinition(
         rule=_rule(timing, anchor, moment("once", timing.get("once"))),
         start=start,
         end=moment("end", timing.get("end")),
@@ -339,7 +339,7 @@ def parse_overlap(value: str | Overlap) -> Overlap:
     raise BadOption("overlap", f"{value!r} is none of {known}")
 
 
-def check_new(schedule: Schedule, now: datetime) -> datetime:
+def check_new(schedule: ScheduleDefinition, now: datetime) -> datetime:
     """Return the first slot of a schedule made now; raises BadOption where it would have none."""
     slot = schedule.next_slot(now)
     if slot is not None:

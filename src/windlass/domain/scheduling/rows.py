@@ -1,8 +1,9 @@
 """The values of schedules that cross the store's seam.
 
-What a schedule means (which slots are due, which are missed) is decided by ``domain.schedule``;
-the store keeps its ``rule`` as an opaque document, and guards what was decided: a schedule
-moves from ``expected_slot`` to ``next_slot`` at most once, and a slot makes at most one run.
+What a schedule means (which slots are due, which are missed) is decided by
+:mod:`windlass.domain.scheduling.definition`. The store keeps its ``rule`` as an opaque document,
+and guards what was decided: a schedule moves from ``expected_slot`` to ``next_slot`` at most once,
+and a slot makes at most one run.
 """
 
 from datetime import datetime
@@ -35,7 +36,7 @@ class Overlap(StrEnum):
     CANCEL_RUNNING = "cancel_running"
 
 
-class Origin(OpenEnum):
+class ScheduleOrigin(OpenEnum):
     """Who made a schedule."""
 
     CODE = "code"
@@ -91,7 +92,7 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     key: str | None = None
     options: ScheduleOptions = ScheduleOptions()
     overlap: Overlap = Overlap.ALLOW
-    origin: Origin = Origin.RUNTIME
+    origin: ScheduleOrigin = ScheduleOrigin.RUNTIME
     enabled: bool = True  # of a new one; one that is known stays as it is
     next_slot: datetime | None = None  # of a new or changed one, where it is enabled
 
@@ -106,7 +107,7 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
     input: msgspec.Raw
     overlap: Overlap
     enabled: bool
-    origin: Origin
+    origin: ScheduleOrigin
     fired: int
     missed: int
     skipped: int
@@ -138,7 +139,7 @@ class ScheduleFilter(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str = DEFAULT_TENANT
     job: str | None = None
     enabled: bool | None = None
-    origin: Origin | None = None
+    origin: ScheduleOrigin | None = None
     before: str | None = None
     limit: int = 50
 

@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager, contextmanager
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from windlass.store.callers_transaction import Parameters, Rows, ended_by_itself
 from windlass.store.postgres.connections import (
     AsyncPool,
     SyncPool,
 )
-from windlass.store.postgres.failures import of_statement
+from windlass.store.postgres.database_errors import of_statement
 from windlass.store.postgres.patient import PatientAsyncConnection, PatientConnection
-from windlass.store.transactions import Parameters, Rows, ended_by_itself
 
 
 class PostgresTransaction:
