@@ -57,12 +57,15 @@ quick: $(STAMP) ## Run the rules, the conformance suite and the application on S
 test: $(STAMP) ## Run the tests on SQLite and on a private PostgreSQL
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
+test-all: $(STAMP) ## Run all tests, the long forms too (the better part of an hour)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "long or not long" --timeout 900 $(ARGS)
+
 test-system: $(STAMP) ## Run the conformance suite on the system's PostgreSQL
 	WINDLASS_TEST_PG_BIN=system $(BIN)/python -m pytest tests/conformance tests/transactions \
 		-n $(WORKERS) --dist worksteal $(ARGS)
 
-test-faults: $(STAMP) ## Run the long forms of the fault-injection tests (minutes)
-	$(BIN)/python -m pytest tests/faults -m long --timeout 900 $(ARGS)
+test-faults: $(STAMP) ## Run the long forms of tests alone, most of them of faults (minutes)
+	$(BIN)/python -m pytest -m long --timeout 900 $(ARGS)
 
 demo: $(STAMP) ## Run the demonstration
 	$(BIN)/windlass demo $(ARGS)

@@ -34,15 +34,13 @@ from tests.conformance.places import (
     Tables,
     opened,
 )
-from tests.conformance.plain_sql import client
+from tests.conformance.plain_sql import Client, plain_client
 from tests.conftest import SECOND, SERVERS, Cluster
 from tests.fixtures.postgres import create_database, drop_database
 from windlass.sources import ManualSources, Sources
 from windlass.store.interface import Call, Store
 
 T = TypeVar("T")
-
-__all__ = ["client"]
 
 FACES = ("sync", "async")
 MEMORY = Path("/dev/shm")
@@ -148,6 +146,32 @@ def setting(request: pytest.FixtureRequest) -> Iterator[Setting]:
     yield made
     made.close()
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def shared_client(shared_setting: Setting) -> Iterator[Client]:
+    """A bare connection to the database of this test process: a new one knows no plans yet."""
+    assert isinstance(shared_setting.place, PostgresPlace)
+    made = Client(shared_setting.place.url)
+    yield made
+    made.conn.close()
+
+
+@pytest.fixture
+def client(shared_setting: Setting, shared_client: Client) -> Iterator[Client]:
+    """A client that has nothing of Windlass but what is in the database."""
+    shared_setting.tables.empty()
+    with plain_client(shared_client, shared_setting.tables) as made:
+        yield made
+
+
+@pytest.fixture
+def own_client(pg_database: str) -> Iterator[Client]:
+    """The same in a database of its own, for tests that change the schema."""
+    made = Client(pg_database)
+    with opened(PostgresPlace(pg_database)) as tables, plain_client(made, tables):
+        yield made
+    made.conn.close()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -11,7 +12,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from tests.conformance.history import History, violations
-from tests.conformance.places import PostgresTables, Row
+from tests.conformance.places import Row, Tables
 
 
 class Client:
@@ -19,7 +20,9 @@ class Client:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.conn = psycopg.connect(url, autocommit=True, row_factory=dict_row)
+        self.conn = psycopg.connect(
+            url, autocommit=True, row_factory=dict_row, prepare_threshold=None
+        )
 
     def all(self, query: str, *arguments: object) -> Sequence[Row]:
         """The rows of a query."""
@@ -49,17 +52,15 @@ class Client:
         return str(found)
 
 
-@pytest.fixture
-def client(pg_database: str) -> Iterator[Client]:
-    """A client of a database of its own, in which one job is defined."""
-    made = Client(pg_database)
+@contextmanager
+def plain_client(client: Client, tables: Tables) -> Iterator[Client]:
+    """Use a client of an empty database, in which one job is defined; judge what it leaves."""
     job = {
         "name": "greet", "queue": "mail", "priority": 3, "max_attempts": 3,
         "retry": {"kind": "fixed", "base": 60, "jitter": 0},
     }  # fmt: skip
-    made.all("select windlass.sync_jobs(%s::json)", json.dumps([job]))
-    yield made
-    made.conn.close()
-    tables = PostgresTables(pg_database)
+    client.all("select windlass.sync_jobs(%s::json)", json.dumps([job]))
+    yield client
+    client.conn.rollback()
+    client.conn.execute("discard all")
     assert violations(History.read(tables)) == []
-    tables.close()

@@ -293,20 +293,20 @@ create trigger set_the_clock after insert on windlass.events
 """
 
 
-def test_time_that_passes_during_a_sweep_is_no_crash(client: Client) -> None:
+def test_time_that_passes_during_a_sweep_is_no_crash(own_client: Client) -> None:
     """It waits for a lock, or the clock is set: death is judged by the instant it began."""
-    expired = client.value("select id from windlass.enqueue('greet', p_expires_in => 0)")
-    client.all("select windlass.register('w', 60)")
-    held = client.value("select id from windlass.enqueue('greet')")
-    client.all("select * from windlass.claim('w', 1, 1, '{greet}')")
-    client.all("select windlass.sweep(p_expire => false)")
-    client.all("update windlass.sweeps set gap_from = null")
-    client.all(SET_ON_EVENT)  # the first run to end says so, and an hour has passed
+    expired = own_client.value("select id from windlass.enqueue('greet', p_expires_in => 0)")
+    own_client.all("select windlass.register('w', 60)")
+    held = own_client.value("select id from windlass.enqueue('greet')")
+    own_client.all("select * from windlass.claim('w', 1, 1, '{greet}')")
+    own_client.all("select windlass.sweep(p_expire => false)")
+    own_client.all("update windlass.sweeps set gap_from = null")
+    own_client.all(SET_ON_EVENT)  # the first run to end says so, and an hour has passed
 
-    swept = client.value("select windlass.sweep()")
+    swept = own_client.value("select windlass.sweep()")
 
     assert (swept["expired"], swept["reaped"], swept["spared"]) == (1, 0, 0)
-    assert (client.status(held), client.status(expired)) == ("running", "failed")
+    assert (own_client.status(held), own_client.status(expired)) == ("running", "failed")
 
 
 def test_sweeping_by_sql_alone_spares_by_default(client: Client) -> None:

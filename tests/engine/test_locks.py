@@ -16,6 +16,7 @@ import pytest
 
 from tests.engine.test_large_trips import gathering
 from tests.fixtures.apps import PATIENCE, hub_of, opened, reached, service_of, working
+from tests.fixtures.postgres import shorten_lock_waits
 from windlass import Run, Status, StoreBusy, Windlass
 from windlass.engine.scheduler import Scheduler
 from windlass.engine.worker import Worker
@@ -388,8 +389,16 @@ async def test_a_worker_outlives_the_lock_of_a_table(
 @pytest.mark.parametrize("face", ["blocking", "async"])
 @pytest.mark.parametrize("many", [1, 3])
 async def test_an_enqueue_behind_a_held_key_says_who_holds_it(
-    app: Windlass, pg_database: str, holder: Connection, look: Connection, face: str, many: int
+    app: Windlass,
+    pg_database: str,
+    holder: Connection,
+    look: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    face: str,
+    many: int,
 ) -> None:
+    shorten_lock_waits(pg_database)
+    monkeypatch.setattr(app.store, "_patience", 0.1)
     gate = Gate(app)
     holder.execute(
         "select windlass.enqueue('quick', p_queue => 'q', p_priority => 0, p_key => 'k')"
@@ -412,6 +421,7 @@ async def blocking(app: Windlass, asked: Any) -> Any:
 def test_in_a_transaction_of_the_callers_the_wait_for_a_key_is_bounded_too(
     pg_database: str, holder: Connection
 ) -> None:
+    shorten_lock_waits(pg_database)
     app = Windlass(pg_database)
     job = gathering(app, 1, lambda n: n)
     holder.execute(

@@ -173,10 +173,11 @@ def test_the_doctor_sees_no_pooler_where_there_is_none(postgres_stage: Stage) ->
 
 
 def test_a_call_that_is_given_up_is_canceled_through_the_pooler(
-    postgres_stage: Stage, pooler: AnyPooler
+    postgres_stage: Stage, pooler: AnyPooler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pooler has few connections: each that waits for a lock is one less for all."""
     app = Windlass(pooler.url, lease="3s")
+    monkeypatch.setattr(app.store, "_patience", 0.1)
     app.list()
     with psycopg.connect(postgres_stage.url) as owner:
         owner.execute("lock table windlass.jobs in access exclusive mode")

@@ -96,7 +96,7 @@ def interrupted(runs: list[Run]) -> int:
 
 def asked_again(runs: list[Run]) -> bool:
     """Three seats were refused at first; then one of them asks after each pause."""
-    return interrupted(runs) >= 6
+    return interrupted(runs) >= 5
 
 
 def pauses_grow(worker: Process, runs: list[Run]) -> None:

@@ -43,7 +43,7 @@ class Hammer:
 
 @pytest.mark.timeout(120)  # five processes have to start first, and others may be about
 def test_log_that_starts_anew_loses_nothing(tmp_path: Path) -> None:
-    _hammer(tmp_path, seconds=5.0)
+    _hammer(tmp_path, seconds=2.0)
 
 
 @pytest.mark.long
