@@ -35,7 +35,7 @@ from windlass.store.queries import load_queries
 from windlass.store.sqlite.store import SqliteStore
 
 SOURCES = Sources.system()
-PART = 10_000  # rows in each position table, and finished runs
+PART = 4_000  # rows in each position table, and finished runs
 LARGE = frozenset(
     {"runs", "ready", "leases", "timers", "events", "attempts", "failures"}
     | {"run_keys", "run_tags"}
