@@ -6,8 +6,8 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 PYTHON  ?=
-# One more than cores: tests with real processes wait for leases more than they work.
-WORKERS ?= 3
+# Twice the cores of a small machine: tests with real processes wait for leases more than they work.
+WORKERS ?= 4
 ARGS    ?=
 SOURCES := $(wildcard src tests tools bench examples)
 

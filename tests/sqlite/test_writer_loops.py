@@ -150,6 +150,11 @@ def test_thread_that_ends_by_an_error_leaves_nobody_waiting(
     writer: Writer, connection: Connection, starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    def start(thread: threading.Thread) -> None:
+        threads.append(thread)
+        _real_start(thread)
 
     def body(tx: OpenTransaction) -> None:
         begun.set()
@@ -165,6 +170,7 @@ def test_thread_that_ends_by_an_error_leaves_nobody_waiting(
         go.set()
         return await asked
 
+    starts.hook = start
     monkeypatch.setattr(connection, "undo", undo)
     call: Bound[None] = Bound(body)
     bad = on_a_loop(lambda: writer.submit(call))
@@ -173,6 +179,7 @@ def test_thread_that_ends_by_an_error_leaves_nobody_waiting(
     for asked in (bad, behind):
         with pytest.raises(StoreUnavailable, match="again"):
             asked.result(PATIENCE)
+    threads[0].join(PATIENCE)  # else its error may be reported in another test
     monkeypatch.undo()
     assert on_a_loop(lambda: writer.submit(add("next"))).result(PATIENCE) == "next"
 
