@@ -119,7 +119,7 @@ class Ids:
 
     def new_id(self) -> str:
         """Return a new id: 36 characters, lower case, greater than all before it."""
-        # Half a microsecond more than was read, lest the float's error cut a millisecond off.
+        # Half a microsecond more than was read: the float's error must not cut a millisecond off.
         millis = int(self._clock.now().timestamp() * 1000 + 0.0005)
         with self._lock:
             if millis > self._millis:

@@ -1,4 +1,4 @@
-"""What is told of an error, and by which code the command ends.
+"""How an error is printed, and the code that the command exits with.
 
     0  done                                       3  not found
     1  no: it failed, was refused, found nothing  4  not possible in this state
@@ -58,7 +58,7 @@ def print_error(error: Exception) -> None:
 
 
 def sentence(error: Exception) -> str:
-    """Return what is told of an error, on one line."""
+    """An error in one line."""
     if isinstance(error, click.UsageError):
         text = f"{_stop(error.format_message())}{_usage(error)}"
     elif isinstance(error, click.ClickException):

@@ -172,8 +172,8 @@ class Alarm:
     """Ends the process if it has not ended by itself in time."""
 
     def __init__(self) -> None:
-        # Its thread exists before it is needed: a signal handler cannot start one, lest it wait
-        # for a lock that the code it interrupted holds.
+        # Its thread exists before it is needed: a signal handler cannot start one, since it
+        # might wait for a lock that the interrupted code holds.
         self._orders: SimpleQueue[tuple[float, int]] = SimpleQueue()
         threading.Thread(target=self._watch, name="windlass-alarm", daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""One attempt: from a claimed run to what is told to the store.
+"""One attempt: from a claimed run to the report that the store gets.
 
 A handler is foreign code. Whatever it does, exactly one of these comes of it: a `Finish` (a
 success, a failure with its decision, a snooze, a cancel, a release), or nothing at all where the
@@ -204,7 +204,7 @@ def finish(
     counts: bool = False,
     timed_out: bool = False,
 ) -> Finish:
-    """What is told to the store."""
+    """The report that the store gets."""
     claimed = holding.claimed
     return Finish(
         tenant=claimed.tenant,

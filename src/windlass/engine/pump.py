@@ -265,7 +265,7 @@ class Pump:
             log.error("store refused a batch", extra={"error": str(error)})
             await self._one_by_one(trip.finishes)
             if not trip.alone:
-                self._rest()  # lest a store that refuses every claim be asked without end
+                self._rest()  # it may refuse every claim: do not ask without end
         except asyncio.CancelledError:
             self._ends.put_back(trip.finishes)
             raise

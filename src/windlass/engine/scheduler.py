@@ -2,14 +2,14 @@
 
 It asks the store which schedules are due, decides what becomes of their slots, and has the store
 write that. Any number may do so at once: the store lets one of them move a schedule, and a slot
-makes one run. One that comes second is told (``lost``), waits a moment, and asks again.
+makes one run. The second one gets the answer ``lost``, waits a moment, and asks again.
 
 Time is the store's alone. What this process believes the time to be decides when it asks, so a
 clock that is wrong asks too early, which finds nothing, or too late by at most `LOOK_AGAIN`.
 
 Between slots it does nothing. It sleeps until the next one, and is woken when a schedule is made or
-changed; lest a wake-up be lost, it looks again after `LOOK_AGAIN`. Where slots wait for the end of
-an earlier run it looks every `poll` seconds, since the end of a run wakes nobody.
+changed. A wake-up may be lost, so it looks again after `LOOK_AGAIN`. Where slots wait for the end
+of an earlier run it looks every `poll` seconds, since the end of a run wakes nobody.
 
 What happens when it dies here:
 

@@ -25,7 +25,7 @@ class Watcher:
 
     def __init__(self, folder: Path, changed: Callable[[], None]) -> None:
         try:
-            import watchfiles  # noqa: F401 - asked for here, lest the thread be the first to miss it
+            import watchfiles  # noqa: F401 - so that its absence is raised here, not in the thread
         except ImportError:
             raise UsageError("Watching needs watchfiles: pip install 'windlass[watch]'.") from None
         self._folder = folder

@@ -109,7 +109,7 @@ class TransactionScope:
 
 
 def forked() -> UsageError:
-    """What is told where a process uses a connection that it has by a fork."""
+    """The error of a process that uses a connection from before its fork."""
     return UsageError(
         "This connection was opened before a fork, by another process, which still uses it: "
         "begin a transaction of your own here, or begin it after the fork."
@@ -117,7 +117,7 @@ def forked() -> UsageError:
 
 
 def ended_by_itself() -> UsageError:
-    """What is told where a statement of the caller's ended the transaction."""
+    """The error of a caller whose own statement ended the transaction."""
     return UsageError(
         "A statement ended the transaction that app.transaction() began: leave its begin, commit "
         "and rollback to the with statement, and use tx.savepoint() to undo a part."

@@ -73,8 +73,8 @@ class Store(Protocol):
     operations: Operations  # where calls are made
 
     def admit(self, write: str) -> None:
-        """Raise UsageError where the caller may not write now, before it has somebody else do it,
-        of whom that is not true. ``write`` names the call."""
+        """Raise UsageError if the caller holds a transaction: another thread is about to write on
+        its behalf, and could not see that. ``write`` names the call."""
         ...
 
     def run(self, call: Call[T]) -> T:

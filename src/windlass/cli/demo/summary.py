@@ -16,7 +16,7 @@ def all_good(played: Sequence[DemoAct], watering: Watering, burst: Burst | None)
 
 
 def summary(played: Sequence[DemoAct], watering: Watering, burst: Burst | None) -> Iterator[str]:
-    """What is told at the end."""
+    """The last lines of the tour."""
     ended: Counter[str] = Counter()
     good: Counter[str] = Counter()
     for act in played:

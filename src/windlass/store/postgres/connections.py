@@ -342,9 +342,10 @@ def answered_by(conn: PatientConnection) -> int:
 def is_pooled(conn: PatientConnection) -> bool:
     """Whether there is a pooler in between.
 
-    Those make up the process id that a client is told when it connects: it must, lest a statement
-    of one client be canceled by another. Behind one, a statement that we prepared may be gone or,
-    worse, be another client's of the same name: so it has to be known before the first is used.
+    A pooler makes up the process id that a client gets when it connects. It has to: otherwise one
+    client could cancel a statement of another. Behind a pooler, a statement that we prepared may be
+    gone or, worse, be another client's of the same name: so it has to be known before the first is
+    used.
     """
     return answered_by(conn) != conn.info.backend_pid
 

@@ -8,7 +8,7 @@
 - A lost connection leaves the outcome unknown: the call is repeated only if it is repeatable.
   A server that has become a standby takes no writes: another may have its name by now.
 - A value that the server cannot hold is the caller's trouble (StoreRefused).
-- Everything else is a misconfiguration or trouble of the server's own, and is told as it is.
+- Everything else is a misconfiguration or trouble of the server's own, and is raised as it is.
 """
 
 from typing import Any
@@ -125,7 +125,7 @@ def missing_part(sqlstate: str, text: str, expected: int) -> SchemaMismatch:
 
 
 def locked(name: str, holder: str | None = None) -> StoreBusy:
-    """What is told of a call that waited for a lock in vain; `holder` is who probably has it."""
+    """The error of a call that waited for a lock in vain; `holder` is who probably has it."""
     remedy = f", probably {holder}: end it, or try again." if holder else ": try again later."
     return StoreBusy(
         f"PostgreSQL gave up on {name} because another transaction holds a lock that it needs"

@@ -31,7 +31,7 @@ Read = Callable[[Callable[[OpenTransaction], Finding]], Finding]
 
 
 def checks(path: Path, read: Read, *, full: bool) -> Sequence[Check]:
-    """All of them, in the order in which they are told."""
+    """All of them, in the order of the report."""
     return [
         Check(name="sqlite", look=lambda _: [judge_version(version())], needs=Needs.NOTHING),
         Check(name="file", look=lambda _: _file(path), needs=Needs.NOTHING, gives=Needs.STORE),

@@ -9,8 +9,8 @@ of the log's index), and compares them with what is under their names:
 - after a commit, before it is acknowledged; and after a read, before it is answered.
 
 So whatever is acknowledged was in the file under its name at that moment. In between nothing is
-looked at: the write lock would be held meanwhile. A file that is moved just then may have what its
-caller is told to be in doubt.
+looked at: the write lock would be held meanwhile. If the file is moved just then, the caller gets
+an error that leaves the outcome open, although the file may have it.
 
 **Coming back.** A process stays with the store that it began with. A store is known by the instant
 at which its schema was made, and the process remembers the last event that it has seen there: a
@@ -166,7 +166,7 @@ def _last_event(connection: apsw.Connection) -> int:
 
 
 def gone(loss: Loss, *, committed: bool) -> StoreUnavailable:
-    """What is told of a loss."""
+    """The error of a loss."""
     doubt = "Whether the last change is kept is in doubt" if committed else "Nothing was changed"
     if loss.is_log:
         advice = "Stop every process that has the database open, then start again"

@@ -23,7 +23,7 @@ FATAL = (
 
 
 def translate(error: apsw.Error, path: str) -> StoreError:
-    """Return what the user is told of an error of SQLite."""
+    """The error that the user gets for one of SQLite."""
     if isinstance(error, BUSY):
         return StoreUnavailable(f"{path} is locked by another process for too long: {error}.")
     if isinstance(error, apsw.FullError):

@@ -174,7 +174,7 @@ class Times:
         return None if run.deadline_at is None else to_micros(run.deadline_at)
 
     def answer(self, run: NewRun, due: int) -> Enqueued:
-        """What its caller is told of a run that was made."""
+        """The answer to the caller, for a run that was made."""
         delayed = due > self.now
         return Enqueued(
             id=run.id,

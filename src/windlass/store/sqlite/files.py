@@ -119,6 +119,6 @@ def mounts() -> str:
 
 
 def _place(where: str) -> Path:
-    """Where something is mounted: blanks and the like are told as octal numbers, one a byte."""
+    """Where something is mounted: blanks and the like are written as octal numbers, one a byte."""
     told = os.fsencode(where)
     return Path(os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), told)))

@@ -98,7 +98,7 @@ class _Compared(NamedTuple):
     unclaimed: list[tuple[str, bytes]]
 
     def reply(self, now: int) -> RenewReply:
-        """What the worker is told."""
+        """The answer to the worker."""
         return RenewReply(
             now=from_micros(now),
             alive=True,

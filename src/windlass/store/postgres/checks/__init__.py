@@ -20,7 +20,7 @@ from windlass.store.postgres.connections import SyncPool, Target
 
 
 def checks(target: Target, pool: SyncPool, sources: Sources) -> Sequence[Check]:
-    """All of them, in the order in which they are told."""
+    """All of them, in the order of the report."""
     ask = Asking(pool)
     return [
         *server.checks(ask),
