@@ -14,7 +14,10 @@ from tests.fixtures.apps import PATIENCE
 from tests.fixtures.callers import make_app
 from windlass import KeyConflict, RunNotFound, StoreError, Windlass
 
-WAITING = "select pid from pg_stat_activity where wait_event_type = 'Lock'"
+WAITING = """
+select pid from pg_stat_activity
+ where wait_event_type = 'Lock' and datname = current_database()
+"""
 NOBODY = "01a1e10b-f770-7fd2-92f1-1ed5f62d63b8"
 SESSIONS = """
 select array_agg(pid order by pid) from pg_stat_activity
