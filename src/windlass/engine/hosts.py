@@ -48,8 +48,8 @@ class PumpHost(Protocol):
     def claimed(self, runs: Sequence[Claimed], /) -> None:
         """A claim brought these."""
 
-    def recorded(self, held: Held, /) -> None:
-        """The store has answered the end of this lease."""
+    def recorded(self, ends: Sequence[Held], /) -> None:
+        """The store has answered the ends of these leases."""
 
     async def requeued(self, runs: Sequence[RunRef], /) -> None:
         """These are ready again, by their ends."""

@@ -175,13 +175,15 @@ class Hub:
         self.signals.claimed.emit(runs)
         self.signals.changed.emit(len(self.holdings))
 
-    def recorded(self, held: Held) -> None:
-        """The store has answered the end of this lease."""
-        self.holdings.drop(held)
-        self.ended += 1
+    def recorded(self, ends: Sequence[Held]) -> None:
+        """The store has answered the ends of these leases."""
+        for held in ends:
+            self.holdings.drop(held)
+        self.ended += len(ends)
         self.seats.step_aside()
         self._change()
-        self.signals.recorded.emit(held)
+        for held in ends:
+            self.signals.recorded.emit(held)
 
     async def requeued(self, runs: Sequence[RunRef]) -> None:
         """Runs that we sent back to their queues: ours to claim again, or anybody's."""
@@ -271,4 +273,5 @@ class Hub:
 
     def _change(self) -> None:
         self.changed.set()
-        self.signals.changed.emit(len(self.holdings))
+        if self.signals.changed.listeners:  # called for every run: do not count for nobody
+            self.signals.changed.emit(len(self.holdings))

@@ -316,6 +316,7 @@ class Pump:
     def _settle(self, finishes: Sequence[Finish], reply: CycleReply) -> None:
         """Forget the leases that are over; ends whose lease is locked are sent again."""
         busy, pauses, loop = frozenset(reply.busy), set(), asyncio.get_running_loop()
+        ends = []
         for finish in finishes:
             held = Held(finish.tenant, finish.id, finish.token)
             if held in busy:
@@ -327,7 +328,9 @@ class Pump:
                     log.warning("end kept, the lease is locked", extra={"run": finish.id})
             else:
                 self._locked.settled(held)
-                self._host.recorded(held)
+                ends.append(held)
+        if ends:
+            self._host.recorded(ends)
 
     def _allow(self, trip: Trip, claimed: int) -> None:
         """It arrived: more may."""
@@ -392,7 +395,7 @@ class Pump:
         try:
             await self._send_alone(finish)
         except _REFUSED as error:
-            self._host.recorded(Held(finish.tenant, finish.id, finish.token))
+            self._host.recorded([Held(finish.tenant, finish.id, finish.token)])
             log.error("end not recorded", extra={"run": finish.id, "error": str(error)})
         except SchemaMismatch:
             raise

@@ -27,24 +27,24 @@ _PATIENCE = 30.0  # seconds after which a wait has failed
 class Signal(Generic[T]):
     """One kind of event. May be emitted in any thread."""
 
-    __slots__ = ("_listeners",)
+    __slots__ = ("listeners",)
 
     def __init__(self) -> None:
-        self._listeners: tuple[Callable[[T], None], ...] = ()
+        self.listeners: tuple[Callable[[T], None], ...] = ()
 
     def emit(self, value: T) -> None:
         """Let everybody who listens know."""
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener(value)
 
     @contextmanager
     def calling(self, listener: Callable[[T], None]) -> Iterator[None]:
         """Call the listener with each value, until the end of the block, where it is emitted."""
-        self._listeners = (*self._listeners, listener)
+        self.listeners = (*self.listeners, listener)
         try:
             yield
         finally:
-            self._listeners = tuple(one for one in self._listeners if one is not listener)
+            self.listeners = tuple(one for one in self.listeners if one is not listener)
 
     @contextmanager
     def heard(self) -> Iterator["Heard[T]"]:
