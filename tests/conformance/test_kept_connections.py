@@ -13,6 +13,7 @@ import pytest
 from tests.fixtures.apps import PATIENCE
 from tests.fixtures.callers import make_app
 from windlass import KeyConflict, RunNotFound, StoreError, Windlass
+from windlass.store.postgres.connections import whole
 
 WAITING = """
 select pid from pg_stat_activity
@@ -132,3 +133,29 @@ async def test_a_call_that_is_given_up_ends_its_session(
     assert session in known
     await left(look, session)
     await app.aclose()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
+async def test_a_connection_that_nobody_waits_for_any_more_is_closed(
+    pg_database: str, again: bool
+) -> None:
+    """Canceled a second time when it is just made: a worker stops, and handlers cancel all."""
+    made = await psycopg.AsyncConnection.connect(pg_database)
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def connect() -> psycopg.AsyncConnection[Any]:
+        begun.set()
+        await go.wait()
+        return made
+
+    task = asyncio.create_task(whole(connect()))
+    await begun.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.sleep(0)
+    if again:
+        task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    assert made.closed

@@ -388,7 +388,15 @@ async def whole(connect: Coroutine[Any, Any, C]) -> C:
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        await asyncio.wait({opening}, timeout=_HALF_OPEN)
-        if not opening.cancel() and not opening.cancelled() and opening.exception() is None:
-            opening.result().pgconn.finish()
+        # By a callback: whoever is canceled a second time does not come back here.
+        opening.add_done_callback(_close_unwanted)
+        try:
+            await asyncio.wait({opening}, timeout=_HALF_OPEN)
+        finally:
+            opening.cancel()
         raise
+
+
+def _close_unwanted(opening: "asyncio.Future[Any]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().pgconn.finish()
