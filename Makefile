@@ -57,7 +57,7 @@ quick: $(STAMP) ## Run the rules, the conformance suite and the application on S
 test: $(STAMP) ## Run the tests on SQLite and on a private PostgreSQL
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-test-all: $(STAMP) ## Run all tests, the long forms too (the better part of an hour)
+test-all: $(STAMP) ## Run all tests, the long forms too
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "long or not long" --timeout 900 $(ARGS)
 
 test-system: $(STAMP) ## Run the conformance suite on the system's PostgreSQL

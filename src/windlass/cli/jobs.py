@@ -26,7 +26,7 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@click.option("--stored", is_flag=True, help="What workers told the store, without any code.")
+@click.option("--stored", is_flag=True, help="List the jobs that workers stored; needs no code.")
 @json_option
 @place_options
 def list_(place: StorePlace, stored: bool, as_json: bool) -> None:

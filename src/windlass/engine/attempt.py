@@ -159,7 +159,7 @@ class Runner:
         claimed, spec = holding.claimed, holding.spec
         own = claimed.options.max_attempts if claimed.options else None
         try:
-            decision = decide_failure(
+            verdict = decide_failure(
                 spec.retry,
                 error,
                 failures_before=claimed.failures,
@@ -169,8 +169,8 @@ class Runner:
             )
         except BaseException as second:
             # The policy could not be asked about it, and could not the next time.
-            decision, error = Verdict(outcome=Outcome.FAILED, failure=Failure.FATAL), second
-        return finish(holding, decision, error=error, counts=True, timed_out=timed_out)
+            verdict, error = Verdict(outcome=Outcome.FAILED, failure=Failure.FATAL), second
+        return finish(holding, verdict, error=error, counts=True, timed_out=timed_out)
 
 
 def prepared(find: Callable[[], T]) -> T | ErrorInfo:
@@ -198,7 +198,7 @@ def _leave_fork(error: BaseException | None = None) -> NoReturn:
 
 def finish(
     holding: Holding,
-    decision: Verdict,
+    verdict: Verdict,
     *,
     error: BaseException | None = None,
     counts: bool = False,
@@ -210,9 +210,9 @@ def finish(
         tenant=claimed.tenant,
         id=claimed.id,
         token=claimed.token,
-        outcome=decision.outcome,
-        delay=decision.delay,
-        failure=decision.failure,
+        outcome=verdict.outcome,
+        delay=verdict.delay,
+        failure=verdict.failure,
         error=None if error is None else describe_error(error),
         counts=counts,
         timed_out=timed_out,

@@ -162,10 +162,10 @@ class Children:
     def _died(self, holding: Holding, error: ProcessDied) -> Finish | None:
         if holding.stop is not None:
             return self._runner.conclude_error(holding, asyncio.CancelledError())
-        decision = decide_crash(
+        verdict = decide_crash(
             crashes_before=holding.claimed.crash_count, max_crashes=self._options.max_crashes
         )
-        return finish(holding, decision, error=error)
+        return finish(holding, verdict, error=error)
 
     def _lacking(self, holding: Holding, end: Lacking) -> Finish | None:
         extra = {"job": holding.spec.name, "error": f"{end.error.type}: {end.error.message}"}

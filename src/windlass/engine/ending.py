@@ -1,8 +1,8 @@
 """The end of something that has many parts, each of which must be ended whatever becomes of others.
 
-If a step fails, its error is kept and the next step is taken. A second cancel means hurry: the step
-under way is not waited for any longer, and the next one is taken. So the end is in good order where
-it can be, and comes soon where it must.
+If a step fails, its error is reported and the next step is taken. If the caller is canceled while a
+step waits, that step is not waited for any longer, and the next one is taken. So the end is in good
+order where it can be, and comes soon where it must.
 """
 
 import asyncio

@@ -9,9 +9,9 @@ of the lease have passed without an answer, the worker starts nothing new
 (:attr:`Renewal.safe`), by its own monotonic clock, whatever the wall clocks say.
 
 If the store is away or has trouble, the heartbeat waits until it is back. Any other error ends the
-heartbeat and, with it, the worker: a schema that has outgrown this program, or a
-bug, would be no better next time, and a worker without heartbeat is as good as dead. Where the
-worker's loop has closed there is nobody left to renew for.
+heartbeat and, with it, the worker: a schema that has outgrown this program, or a bug, would be no
+better next time, and a worker without heartbeat is as good as dead. Where the worker's loop has
+closed there is nobody left to renew for.
 """
 
 import asyncio

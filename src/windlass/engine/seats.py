@@ -239,12 +239,12 @@ class Seats:
         running = [h for h in self._holdings.all() if h.started is not None and not h.concluded]
         accused = [h for h in running if h.pid in line] or [h for h in running if not h.isolated]
         for holding in accused:
-            decision = decide_crash(
+            verdict = decide_crash(
                 crashes_before=holding.claimed.crash_count,
                 max_crashes=self._options.max_crashes,
                 alone=len(accused) == 1,
             )
-            holding.accused = finish(holding, decision, error=error)
+            holding.accused = finish(holding, verdict, error=error)
 
     def order(self, order: Ordered) -> None:
         """An operator wants something of a run; its end is all that we know to give."""

@@ -76,10 +76,10 @@ def _blamed(given_up: Sequence[Holding], blockage: Blockage, max_crashes: int) -
     error = WorkerDisrupted(f"it blocked the event loop for {blockage.seconds:.0f} s")
     ends = []
     for holding in _culprits(given_up, blockage):
-        decision = decide_crash(
+        verdict = decide_crash(
             crashes_before=holding.claimed.crash_count, max_crashes=max_crashes, alone=certain
         )
-        end = finish(holding, decision, error=error)
+        end = finish(holding, verdict, error=error)
         assert end.error is not None
         where = msgspec.structs.replace(end.error, traceback=clean_traceback(blockage.stack))
         ends.append(msgspec.structs.replace(end, error=where))
