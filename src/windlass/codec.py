@@ -14,6 +14,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import accumulate
 from json.encoder import encode_basestring
@@ -73,6 +74,11 @@ def decode(data: bytes | str | msgspec.Raw, *, what: str = "value") -> Any:
         return _decoder.decode(data)
     except (ValueError, RecursionError) as error:
         raise BadPayload(what, f"it is not valid JSON ({error})") from error
+
+
+def instant_text(moment: datetime) -> str:
+    """An instant as ISO 8601 in UTC: `2025-01-01T12:00:00Z`."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def canonical_hash(data: bytes | str | msgspec.Raw) -> str:

@@ -183,10 +183,12 @@ def _events(events: "Sequence[Event]", created_at: datetime) -> list[str]:
 
 
 def _event_dict(event: "Event") -> dict[str, Any]:
+    from windlass.codec import instant_text
+
     return {
         "seq": event.seq,
         "type": event.type.value,
-        "at": event.at.isoformat().replace("+00:00", "Z"),
+        "at": instant_text(event.at),
         "attempt": event.attempt,
         "data": event.data,
     }

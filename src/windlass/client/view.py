@@ -230,7 +230,7 @@ def as_dict(run: RunView) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
-        return _utc(value).isoformat().replace("+00:00", "Z")
+        return codec.instant_text(value)
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -31,9 +31,10 @@ class StoredJob:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; times as ISO 8601 in UTC."""
-        times = {"created_at": self.created_at, "updated_at": self.updated_at}
-        shown = {name: at.isoformat().replace("+00:00", "Z") for name, at in times.items()}
-        return asdict(self) | shown
+        return asdict(self) | {
+            "created_at": codec.instant_text(self.created_at),
+            "updated_at": codec.instant_text(self.updated_at),
+        }
 
 
 def stored_job(record: JobRecord) -> StoredJob:

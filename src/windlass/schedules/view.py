@@ -167,4 +167,4 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+    return None if moment is None else codec.instant_text(moment)
