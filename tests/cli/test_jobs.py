@@ -107,14 +107,16 @@ def test_runs_of_a_job(folder: Path, store: str) -> None:
 
 
 def test_what_the_store_knows(folder: Path, store: str) -> None:
+    write(folder, "open.py", "def run(ctx, **more): ...")
     with started(command("worker", "--drain"), folder) as process:
         assert process.ends() == 0
     (folder / "jobs/hello.py").unlink()
 
-    titles, line = ok("jobs", "list", "--stored").splitlines()
+    titles, line, other = ok("jobs", "list", "--stored").splitlines()
     assert titles.split() == ["JOB", "QUEUE", "TAKES", "VERSION", "CREATED", "UPDATED"]
     assert line.split()[:3] == ["hello", "default", "name?"]
-    (found,) = ok_json("jobs", "list", "--stored", "--json")
+    assert other.split()[:3] == ["open", "default", "**more"]
+    found, _ = ok_json("jobs", "list", "--stored", "--json")
     assert (found["name"], found["created_at"]) == ("hello", found["updated_at"])
 
 

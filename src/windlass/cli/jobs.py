@@ -162,8 +162,12 @@ def stored_table(found: "Sequence[StoredJob]", now: datetime) -> list[str]:
 def _takes(job: "StoredJob") -> str:
     if job.parameters is None:
         return "anything"
-    each = (f"{p['name']}{'' if p['required'] else '?'}" for p in job.parameters)
-    return ", ".join(each) or "nothing"
+    return ", ".join(map(_parameter, job.parameters)) or "nothing"
+
+
+def _parameter(parameter: dict[str, Any]) -> str:
+    name = str(parameter["name"])
+    return name if parameter["required"] or name.startswith("**") else f"{name}?"
 
 
 def _dict(job: "RegisteredJob") -> dict[str, Any]:
