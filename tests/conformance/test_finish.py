@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.conformance.kit import (
@@ -318,6 +320,28 @@ def test_the_first_end_stands(steer: Driver, first: Outcome, second: Outcome) ->
 
     assert reply.lost == (held_of(held),)
     assert _everything(steer) == before
+
+
+@pytest.mark.parametrize("spelt", [str, str.upper])
+def test_of_two_ends_in_one_call_the_first_stands(
+    drive: Driver, spelt: Callable[[str], str]
+) -> None:
+    held, other = drive.start_many(2)
+    again = make_finish(held, Outcome.SUCCEEDED, result=raw(2), version="v")
+    again = msgspec.structs.replace(again, id=spelt(held.id))
+
+    reply = drive.finish_all(
+        [
+            make_finish(held, Outcome.SUCCEEDED, result=raw(1), version="v"),
+            again,
+            make_finish(other, Outcome.SUCCEEDED, result=raw(3), version="w"),
+        ]
+    )
+
+    # PostgreSQL takes both for one.
+    assert {(lost.id.lower(), lost.token) for lost in reply.lost} <= {(held.id, held.token)}
+    assert [value_of(drive.get(run.ref).result) for run in (held, other)] == [1, 3]
+    assert len(drive.rows("attempts")) == 2
 
 
 def test_an_unknown_run_is_lost(drive: Driver) -> None:

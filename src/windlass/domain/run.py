@@ -70,7 +70,7 @@ class RunRef(msgspec.Struct, frozen=True):
     id: str
 
 
-class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+class Claimed(msgspec.Struct, frozen=True):
     """A run that this worker now holds, by (tenant, id, token)."""
 
     tenant: str

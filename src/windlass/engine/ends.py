@@ -169,6 +169,8 @@ class _Tally:
 
 
 def _level(finish: Finish) -> int:
+    if finish.outcome is Outcome.SUCCEEDED:
+        return logging.INFO
     if finish.failure is not None:
         return logging.ERROR
     if finish.outcome in (Outcome.RETRY, Outcome.CRASHED):

@@ -182,8 +182,9 @@ class Hub:
         self.ended += len(ends)
         self.seats.step_aside()
         self._change()
-        for held in ends:
-            self.signals.recorded.emit(held)
+        if self.signals.recorded.listeners:
+            for held in ends:
+                self.signals.recorded.emit(held)
 
     async def requeued(self, runs: Sequence[RunRef]) -> None:
         """Runs that we sent back to their queues: ours to claim again, or anybody's."""

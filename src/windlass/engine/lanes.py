@@ -31,7 +31,7 @@ class Lane:
         self.executor = executor
         self.seats = seats
         self.search = Search(jobs, queues)
-        self.limit: int | None = None  # seats that the machine has something to run in for
+        self.limit: int | None = None  # if the machine has nothing to run in for more seats
         self.running = 0
         self.ends = 0  # how often a seat became free
         self.waiting: deque[Holding] = deque()
@@ -52,19 +52,16 @@ class Lane:
     def serve(self, jobs: tuple[str, ...], seats: int) -> None:
         """Take runs of these jobs from now on."""
         self.seats = seats
+        if self.limit is not None:
+            self.limit = min(self.limit, seats)
         self.search.start_over(jobs)
 
     # -- seats ----------------------------------------------------------------------------
 
     @property
-    def open_seats(self) -> int:
-        """How many may run at once, as things are."""
-        return self.seats if self.limit is None else min(self.seats, self.limit)
-
-    @property
     def has_seat(self) -> bool:
         """Whether one more may start."""
-        return self.running < self.open_seats
+        return self.running < (self.seats if self.limit is None else self.limit)
 
     def take_seat(self) -> None:
         """One more runs."""
@@ -107,8 +104,8 @@ class Lane:
         # Suspects that wait for a child leave the seats to others, as long as they are not too
         # many: what is claimed next may be more of them.
         crowd = max(0, len(self.suspects) - self.seats)
-        ahead = 0 if self.limit is not None else ahead
-        free = self.open_seats + ahead - self.running - len(self.waiting) - self._promised - crowd
+        may_run = self.seats + ahead if self.limit is None else self.limit
+        free = may_run - self.running - len(self.waiting) - self._promised - crowd
         return max(0, min(free, BATCH))
 
     # -- claims ---------------------------------------------------------------------------

@@ -163,9 +163,9 @@ def _claimed(row: _Row) -> Claimed:
         slot, bad_slot = readable("slot", instant, row.slot)
         deadline, bad_deadline = readable("deadline", instant, row.deadline_at)
         flaw = flaw or bad_slot or bad_deadline
-    return Claimed(
-        tenant=row.tenant,
-        id=row.id,
+    return Claimed(  # with more than 15 names Python makes a dict of them first, for each run
+        row.tenant,
+        row.id,
         job=row.job,
         queue=row.queue,
         token=row.token,

@@ -113,7 +113,8 @@ class Claim:
     def _read(self) -> None:
         rows = [_Taken(*row) for row in self._tx.fetch("taken")]
         self.claimed = [_claimed(row, self._tx.now) for row in rows]
-        self.marks = {row.queue: _mark(row.rank, row.ready_at, row.id) for row in rows}
+        last_of = {row.queue: row for row in rows}
+        self.marks = {q: _mark(row.rank, row.ready_at, row.id) for q, row in last_of.items()}
         for queue, *end in self._tx.fetch("stops"):
             self.stops[queue] = _mark(*end)
         if len(self.claimed) >= self._want.limit:
@@ -124,8 +125,8 @@ class Claim:
     def _row(self, queue: str, place: Key) -> Row:
         rank, ready_at, blob = place
         return (
-            "claim", None, None, self._tx.now, self._worker, self._claim_no, self._jobs, queue,
-            rank, ready_at, blob, self._window, self._want.limit,
+            "claim", None, None, None, self._tx.now, self._worker, self._claim_no, self._jobs,
+            queue, rank, ready_at, blob, self._window, self._want.limit,
         )  # fmt: skip
 
     def _is_bare(self, queue: str, place: Key) -> bool:
@@ -177,11 +178,13 @@ def _mark(rank: int, ready_at: int, blob: bytes) -> Mark:
 def _claimed(row: _Taken, now: int) -> Claimed:
     if row.input is None:
         raise damaged(f"run {to_id(row.id)} was ready, and has no record")
-    options, flaw = read_options(row.options)
+    options = flaw = None
+    if row.options is not None:  # most have none
+        options, flaw = read_options(row.options)
     deadline = row.deadline_at
-    return Claimed(
-        tenant=row.tenant,
-        id=to_id(row.id),
+    return Claimed(  # with more than 15 names Python makes a dict of them first, for each run
+        row.tenant,
+        to_id(row.id),
         job=row.job,
         queue=row.queue,
         token=row.token,

@@ -6,7 +6,7 @@ by table, in a transaction: there is one writer at a time, so what was read is s
 written.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from windlass.domain.outcome import Outcome, reported
 from windlass.domain.run import CycleReply, Finish, Held, Want
@@ -17,12 +17,9 @@ from windlass.store.sqlite.open_transaction import MOST_AT_ONCE, OpenTransaction
 from windlass.store.sqlite.values import blob_or_none, from_micros, micros_of, raw_text, to_json
 
 _LATER = (Verb.BACKOFF, Verb.SNOOZE)
-_DIGITS = 32  # of an id
+_CHARACTERS = 36  # of an id
 _LONGEST = 8 * 1024  # bytes of a result that is handed over within a list of ends
-_LONG_VERSION = 10_000  # characters: 4 digits say how many
 _NO_CLAIM = (None,) * 9
-
-_Key = tuple[str, str, int]
 
 
 def cycle(
@@ -51,13 +48,13 @@ def cycle_at_once(
     return lambda: _reply(tx, plain, [], claim)
 
 
-def _rows(tx: OpenTransaction, plain: Mapping[_Key, Finish], claim: Claim | None) -> list[Row]:
+def _rows(tx: OpenTransaction, plain: Sequence[Finish], claim: Claim | None) -> list[Row]:
     """The rows of cycle_at_once: what succeeded, and the heads of queues to claim."""
     if claim is not None:
         claim.look()
     tx.tick()
     rows = [*_success_rows(plain, tx.now), *(claim.heads() if claim is not None else ())]
-    return [("begin", None, None, tx.now, *_NO_CLAIM), *rows] if rows else []
+    return [("begin", None, None, None, tx.now, *_NO_CLAIM), *rows] if rows else []
 
 
 def _write(tx: OpenTransaction, rows: Sequence[Row]) -> None:
@@ -66,7 +63,7 @@ def _write(tx: OpenTransaction, rows: Sequence[Row]) -> None:
 
 
 def _reply(
-    tx: OpenTransaction, plain: Mapping[_Key, Finish], lost: Sequence[Held], claim: Claim | None
+    tx: OpenTransaction, plain: Sequence[Finish], lost: Sequence[Held], claim: Claim | None
 ) -> CycleReply:
     now = from_micros(tx.now)
     lost = (*lost, *_unmatched(tx, plain))
@@ -84,49 +81,43 @@ def _reply(
     )
 
 
-def _part(finishes: Sequence[Finish]) -> tuple[Mapping[_Key, Finish], Sequence[Finish]]:
-    """Split plain successes, by their leases, from ends that are to be decided one by one."""
-    plain: dict[_Key, Finish] = {}
-    others = []
+def _part(finishes: Sequence[Finish]) -> tuple[Sequence[Finish], Sequence[Finish]]:
+    """Split plain successes from ends that are to be decided one by one."""
+    plain: list[Finish] = []
+    others: list[Finish] = []
     for end in finishes:
-        key = (end.tenant, end.id.replace("-", "").lower(), end.token)
-        # The second end of a lease is among the others: it finds the lease gone, or is the first.
-        if _is_plain(end) and len(key[1]) == _DIGITS and key not in plain:
-            plain[key] = end
-        else:
-            others.append(end)
+        is_plain = (
+            end.outcome is Outcome.SUCCEEDED
+            and len(end.id) == _CHARACTERS
+            and (end.result is None or len(end.result) <= _LONGEST)
+        )
+        (plain if is_plain else others).append(end)
     return plain, others
 
 
-def _is_plain(end: Finish) -> bool:
-    return (
-        end.outcome is Outcome.SUCCEEDED
-        and len(end.version or "") < _LONG_VERSION
-        and (end.result is None or len(end.result) <= _LONGEST)
-    )
-
-
-def _success_rows(plain: Mapping[_Key, Finish], now: int) -> list[Row]:
-    """The rows of cycle_at_once for successes, one for each tenant."""
-    ends: dict[str, list[str]] = {}
-    for (tenant, digits, token), end in plain.items():
+def _success_rows(plain: Sequence[Finish], now: int) -> list[Row]:
+    """The rows of cycle_at_once for successes, one for each tenant and version."""
+    ends: dict[tuple[str, str | None], list[str]] = {}
+    for end in plain:
         result = "" if end.result is None else raw_text(end.result)
-        version = end.version or ""
-        text = f"{digits}{token:020d}{len(version):04d}{version}{result}"
-        ends.setdefault(tenant, []).append(text)
-    return [("succeed", tenant, to_json(texts), now, *_NO_CLAIM) for tenant, texts in ends.items()]
+        of = end.tenant, end.version or None
+        ends.setdefault(of, []).append(f"{end.id}{end.token:020d}{result}")
+    return [("succeed", *of, to_json(texts), now, *_NO_CLAIM) for of, texts in ends.items()]
 
 
-def _unmatched(tx: OpenTransaction, plain: Mapping[_Key, Finish]) -> list[Held]:
+def _unmatched(tx: OpenTransaction, plain: Sequence[Finish]) -> list[Held]:
     """Those of the ends that were written whose lease is another's, or gone."""
     if not plain or tx.fetch("count_ended") == [(len(plain),)]:
         return []
     found = set(tx.fetch("ended"))
-    return [
-        Held(end.tenant, end.id, end.token)
-        for (tenant, digits, token), end in plain.items()
-        if (tenant, digits, token) not in found
-    ]
+    lost = []
+    for end in plain:
+        name = (end.tenant, blob_or_none(end.id), end.token)
+        if name in found:
+            found.remove(name)  # the second end of a lease finds it gone
+        else:
+            lost.append(Held(end.tenant, end.id, end.token))
+    return lost
 
 
 def finish(tx: OpenTransaction, finishes: Sequence[Finish]) -> list[Held]:

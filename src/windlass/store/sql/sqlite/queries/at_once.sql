@@ -22,8 +22,9 @@ create temp table if not exists windlass_taken (
 create temp table if not exists windlass_stops (queue, rank, ready_at, id);
 
 create temp view if not exists windlass_cycle (
-  act, tenant, ends, now, worker, claim_no, jobs, queue, rank, ready_at, id, "window", most
-) as select null, null, null, null, null, null, null, null, null, null, null, null, null;
+  act, tenant, version, ends, now, worker, claim_no, jobs, queue, rank, ready_at, id, "window",
+  most
+) as select null, null, null, null, null, null, null, null, null, null, null, null, null, null;
 
 -- The first row of each statement or, in a transaction, of the first of them. The caller looked at
 -- the clock before it had the lock. Whoever wrote meanwhile may have looked later: what happens now
@@ -41,36 +42,37 @@ begin
      where n = (select max(n) from events) and at < new.now + 1000000), new.now));
 end;
 
--- Attempts of a tenant's runs that succeeded, if their leases are still there. Each is one text: 32
--- digits of its id, 20 of its token, 4 of the length of its version, its version, and its result.
+-- Attempts of a tenant's runs that succeeded under one version, if their leases are still there.
+-- Each is one text: 36 characters of its id, 20 of its token, and its result. The second end of a
+-- lease finds the first.
 create temp trigger if not exists windlass_succeed instead of insert on windlass_cycle
 when new.act = 'succeed'
 begin
-  insert into windlass_ended
+  insert or ignore into windlass_ended
   select l.tenant, l.id, l.token, l.attempt, l.failures, l.crash_count, l.seq, l.worker,
-         l.started_at,
-         nullif(substr(e.value, 57, cast(substr(e.value, 53, 4) as integer)), ''),
-         nullif(substr(e.value, 57 + cast(substr(e.value, 53, 4) as integer)), '')
+         l.started_at, new.version, nullif(substr(e.value, 57), '')
     from json_each(new.ends) e cross join leases l
-      on l.tenant = new.tenant and l.id = unhex(substr(e.value, 1, 32))
-     and l.token = cast(substr(e.value, 33, 20) as integer);
+      on l.tenant = new.tenant and l.id = unhex(substr(e.value, 1, 36), '-')
+     and l.token = cast(substr(e.value, 37, 20) as integer);
   update runs
      set status = 'succeeded', result = e.result, attempt = e.attempt, failures = e.failures,
          crash_count = e.crash_count, token = e.token, seq = e.seq + 1,
          started_at = e.started_at, finished_at = (select at from windlass_now)
     from windlass_ended e
-   where e.tenant = new.tenant and runs.tenant = e.tenant and runs.id = e.id;
+   where e.tenant = new.tenant and e.version is new.version
+     and runs.tenant = e.tenant and runs.id = e.id;
   insert into attempts (tenant, run, attempt, token, worker, outcome, started_at, finished_at,
                         version)
   select tenant, id, attempt, token, worker, 'succeeded', started_at,
          (select at from windlass_now), version
-    from windlass_ended where tenant = new.tenant;
+    from windlass_ended where tenant = new.tenant and version is new.version;
   insert into events (tenant, subject, seq, type, at, attempt)
   select tenant, id, seq + 1, 'run.succeeded', (select at from windlass_now), attempt
-    from windlass_ended where tenant = new.tenant;
+    from windlass_ended where tenant = new.tenant and version is new.version;
   delete from leases
    where tenant = new.tenant
-     and id in (select id from windlass_ended where tenant = new.tenant);
+     and id in (select id from windlass_ended
+                 where tenant = new.tenant and version is new.version);
 end;
 
 -- What was taken, as one range of the claim order: under the same conditions nothing else is in it.
@@ -185,13 +187,13 @@ end;
 insert into windlass_sweep (now, shortest, longest) values (:now, :shortest, :longest)
 
 -- name: cycle_at_once
-insert into windlass_cycle (act, tenant, ends, now, worker, claim_no, jobs, queue, rank, ready_at,
-                            id, "window", most)
-values (:act, :tenant, :ends, :now, :worker, :claim_no, :jobs, :queue, :rank, :ready_at,
+insert into windlass_cycle (act, tenant, version, ends, now, worker, claim_no, jobs, queue, rank,
+                            ready_at, id, "window", most)
+values (:act, :tenant, :version, :ends, :now, :worker, :claim_no, :jobs, :queue, :rank, :ready_at,
         :id, :window, :most)
 
 -- name: ended
-select tenant, lower(hex(id)), token from windlass_ended
+select tenant, id, token from windlass_ended
 
 -- name: count_ended
 select count(*) from windlass_ended
