@@ -65,7 +65,7 @@ class Claim:
         self.marks: dict[str, Mark] = {}
         self.stops: dict[str, Mark] = {}
         self.queues: tuple[str, ...] = ()  # found where none were named, in the order of the look
-        self.refused = tx.fetch_one("alive_worker", (worker, tx.now)) is None
+        self.refused = False  # the worker is dead to the store, and gets nothing
 
     @classmethod
     def of(
@@ -76,7 +76,7 @@ class Claim:
 
     def look(self) -> None:
         """Find the queues that have something for this worker: an idle one writes nothing."""
-        if self.refused or self._want.ids is not None:
+        if self._want.ids is not None:
             return
         self._order = list(dict.fromkeys(self._queues()))
         places = [(queue, self._after(queue)) for queue in self._order]
@@ -88,12 +88,17 @@ class Claim:
 
     def take(self) -> None:
         """Read what was taken from the heads, after their rows are written; or take by name."""
-        if self.refused:
-            return
         if self._want.ids is not None:
-            self._take_ids(self._want.ids)
+            if self._is_alive():
+                self._take_ids(self._want.ids)
         elif self._heads:
             self._read()
+        # Whoever was given something lives: the others are worth a look.
+        if not self.claimed and not self._is_alive():
+            self.refused, self.queues, self.stops = True, (), {}
+
+    def _is_alive(self) -> bool:
+        return self._tx.fetch_one("alive_worker", (self._worker, self._tx.now)) is not None
 
     def _take_ids(self, refs: Sequence[RunRef]) -> None:
         jobs = frozenset(self._want.jobs)
