@@ -106,6 +106,8 @@ def test_what_is_past_its_deadline_is_not_claimed(drive: Driver) -> None:
 
     assert drive.claim().claimed == ()
     assert drive.claim(ids=(run,)).claimed == ()
+    behind = drive.add()
+    assert [held.ref for held in drive.claim(10).claimed] == [behind]
 
 
 @pytest.mark.parametrize("by", ["queue", "name"])
