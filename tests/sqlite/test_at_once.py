@@ -188,7 +188,7 @@ def versioned(claimed: Claimed) -> Finish:
 
 
 @pytest.mark.parametrize("result", [b"", b"null", b'"12"'])
-@pytest.mark.parametrize("version", [None, "7", "3ä7'\"", "x" * 9_999, "x" * 10_000])
+@pytest.mark.parametrize("version", [None, "7", "3ä7'\"", "x" * 10_000])
 def test_version_of_a_success_is_kept(
     store: SqliteStore, calls: Any, sources: ManualSources, version: str | None, result: bytes
 ) -> None:
@@ -201,7 +201,7 @@ def test_version_of_a_success_is_kept(
     record = store.run(calls.get_run(_ref(run)))
     assert record.attempts[-1].version == version
     assert bytes(record.result) == (result or b"null")
-    assert (len(writes(seen)) == 1) is (len(version or "") < 10_000)
+    assert len(writes(seen)) == 1
 
 
 @pytest.mark.parametrize("make", [fail, versioned, succeeded])
