@@ -88,7 +88,7 @@ def test_claim_that_begins_while_others_are_renounced_is_not_settled() -> None:
     holdings = Holdings()
     old = holdings.begin_claim()
     holdings._open_claims.add(old + 1)  # as far as `begin_claim` has come
-    holdings.renounce_claims()
+    holdings.renounce_claims(holdings.standing().claims)
     holdings._claim_no = old + 1
     assert [holdings.is_renounced(claim) for claim in (old, old + 1)] == [True, False]
     assert holdings.snapshot() == (old, [])

@@ -33,7 +33,7 @@ def held(*runs: str) -> tuple[Holdings, list[Holding]]:
 
 
 def blamed(holdings: Holdings, blockage: Blockage) -> list[str]:
-    said = vouch(holdings, blockage, LEASE, max_crashes=3)
+    said = vouch(holdings, lambda: blockage, LEASE, max_crashes=3)
     assert said.blocked is not None
     assert said.held == []
     return [end.id for end in said.blocked.blamed]
@@ -70,10 +70,29 @@ def test_nobody_is_blamed_for_the_task_of_a_host() -> None:
 
 def test_until_a_lease_has_passed_everything_is_vouched_for() -> None:
     holdings, (blocker, neighbour) = held("blocker", "neighbour")
-    said = vouch(holdings, make_blockage(blocker, seconds=LEASE - 0.5), LEASE, max_crashes=3)
+    blockage = make_blockage(blocker, seconds=LEASE - 0.5)
+    said = vouch(holdings, lambda: blockage, LEASE, max_crashes=3)
     assert said.held == [blocker.held, neighbour.held]
     assert said.blocked is not None
     assert (said.blocked.run, said.blocked.blamed) == ("blocker", ())
+
+
+def test_what_a_loop_takes_that_has_just_come_back_is_not_given_up() -> None:
+    holdings, (blocker,) = held("blocker")
+    old = holdings.begin_claim()
+
+    def look() -> Blockage:
+        """Between this look and what follows from it, the loop comes back and claims."""
+        for claim in (holdings.begin_claim(), holdings.begin_claim()):
+            holdings.add(make_holding(f"claim {claim}"))
+        holdings.settle(old + 1)
+        return make_blockage(blocker)
+
+    said = vouch(holdings, look, LEASE, max_crashes=3)
+
+    assert said.given_up == [blocker]
+    assert [holdings.is_renounced(old + n) for n in range(3)] == [True, False, False]
+    assert said.settled == old, "or the store would give the new ones back"
 
 
 async def hold_one(app: Windlass, holdings: Holdings) -> tuple[Run, Holding]:

@@ -7,10 +7,11 @@ back a run whose claim reply has just arrived.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from windlass.domain.job import JobSpec
 from windlass.domain.run import Claimed, Finish, Held
@@ -65,6 +66,13 @@ class Holding:
         return Held(self.claimed.tenant, self.claimed.id, self.claimed.token)
 
 
+class Standing(NamedTuple):
+    """What a worker held at one moment, and the number of the last claim that it had begun."""
+
+    held: Sequence[Holding]
+    claims: int
+
+
 @dataclass(slots=True)
 class Holdings:
     """All leases of one worker, and the numbers of its claims."""
@@ -92,10 +100,15 @@ class Holdings:
         """The name they were sent under is dead: what they bring is not waited for."""
         self._open_claims.clear()
 
-    def renounce_claims(self) -> None:
-        """Nobody reads the replies of those under way: what they bring is given back. Called by
-        another thread, while the loop is blocked, or just comes back and begins the next."""
-        last = self._renounced = self._claim_no
+    def standing(self) -> "Standing":
+        """What is held, and how many claims were begun; from any thread."""
+        return Standing(self.all(), self._claim_no)
+
+    def renounce_claims(self, last: int) -> None:
+        """Nobody reads the replies of those under way, up to this one: what they bring is given
+        back. Called by another thread, while the loop is blocked, or just comes back and begins
+        the next."""
+        self._renounced = max(self._renounced, last)
         self._open_claims.difference_update([n for n in self._open_claims.copy() if n <= last])
 
     def is_renounced(self, claim_no: int) -> bool:

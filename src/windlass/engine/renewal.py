@@ -85,7 +85,8 @@ class Renewal:
     def part(self, blockage: Blockage) -> None:
         """Give everything back from another thread, and leave: the loop will not do it."""
         self.stop()
-        said = give_up(self._holdings, blockage, self._max_crashes, everything=True)
+        standing = self._holdings.standing()
+        said = give_up(self._holdings, standing, blockage, self._max_crashes, everything=True)
         operations = self._store.operations
         try:
             self._store.run(
@@ -135,7 +136,7 @@ class Renewal:
         return self._every / 4 * (0.5 + self._sources.jitter())
 
     def _renew(self) -> bool:
-        said = vouch(self._holdings, self._watch.blockage, self._lease, self._max_crashes)
+        said = vouch(self._holdings, lambda: self._watch.blockage, self._lease, self._max_crashes)
         sent = self._sources.clock.monotonic()
         call = self._store.operations.renew(
             self._worker, self._lease, said.held, said.settled, said.blocked

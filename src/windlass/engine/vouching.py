@@ -15,7 +15,7 @@ gives these back, in the same transaction as the renewal:
   renewal, and is not started.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -24,7 +24,7 @@ from windlass.domain.outcome import decide_crash
 from windlass.domain.report import clean_traceback
 from windlass.domain.run import Blocked, Finish, Held
 from windlass.engine.attempt import finish
-from windlass.engine.holdings import Holding, Holdings
+from windlass.engine.holdings import Holding, Holdings, Standing
 from windlass.engine.watchdog import Blockage, runs_on_loop
 from windlass.errors import WorkerDisrupted
 
@@ -39,22 +39,35 @@ class Vouched:
     given_up: Sequence[Holding] = ()
 
 
-def vouch(holdings: Holdings, blockage: Blockage | None, lease: float, max_crashes: int) -> Vouched:
-    """Say what is held, by how the loop is."""
+def vouch(
+    holdings: Holdings, look: Callable[[], Blockage | None], lease: float, max_crashes: int
+) -> Vouched:
+    """Say what is held, by how the loop is; `look` says how that is."""
+    # First: a loop that comes back after the look may take more, which is not given up.
+    standing = holdings.standing()
+    blockage = look()
     if blockage is None:
         return Vouched(*holdings.snapshot())
     if blockage.seconds < lease:
         return Vouched(*holdings.snapshot(), _told(blockage))
-    return give_up(holdings, blockage, max_crashes)
+    return give_up(holdings, standing, blockage, max_crashes)
 
 
 def give_up(
-    holdings: Holdings, blockage: Blockage, max_crashes: int, *, everything: bool = False
+    holdings: Holdings,
+    standing: Standing,
+    blockage: Blockage,
+    max_crashes: int,
+    *,
+    everything: bool = False,
 ) -> Vouched:
-    """Say what is held by a worker whose loop is given up; `everything`: nothing is."""
-    held = holdings.all()  # first: what a loop that comes back just now takes is not given up
-    holdings.renounce_claims()
-    settled, _ = holdings.snapshot()
+    """Say what is held by a worker whose loop is given up; `everything`: nothing is.
+
+    `standing` is from before anybody looked at the loop.
+    """
+    held = standing.held
+    holdings.renounce_claims(standing.claims)
+    settled = min(holdings.snapshot()[0], standing.claims)
     kept = [] if everything else [h for h in held if h.isolated and h.exists()]
     given_up = [holding for holding in held if holding not in kept]
     blamed = _blamed(given_up, blockage, max_crashes)
