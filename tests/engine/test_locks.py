@@ -294,7 +294,10 @@ async def test_a_run_that_a_schedule_cannot_stop_delays_no_other_schedule(
     """`cancel_running` ends the earlier run; somebody has that locked."""
     async with ticking(app, "cancel_running") as ticks:
         await ticks.more("tick", 2)
-        holder.execute("select from windlass.leases where job = 'tick' for update")
+        lock = "select from windlass.leases where job = 'tick' for update"
+        async with asyncio.timeout(SOON):
+            while not holder.execute(lock).rowcount:  # noqa: ASYNC110 - until it is claimed
+                await asyncio.sleep(0.01)
         before = await ticks.fired("tick")
         await ticks.more("tock", 4)
         assert await ticks.fired("tick") == before

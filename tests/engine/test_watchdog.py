@@ -63,6 +63,16 @@ def outcomes(run: Run) -> list[str]:
     return [attempt.outcome for attempt in run.refresh().attempts]
 
 
+def interrupted(run: Run) -> bool:
+    """Whether it succeeded after nothing but interruptions.
+
+    There may be several: a claim that was under way when the loop was blocked may take the run once
+    more, and is renounced.
+    """
+    *before, last = outcomes(run)
+    return last == "succeeded" and set(before) == {"interrupted"} and run.crash_count == 0
+
+
 def lines(caplog: pytest.LogCaptureFixture, text: str) -> list[Any]:
     return [record for record in caplog.records if record.getMessage() == text]
 
@@ -126,8 +136,9 @@ def test_a_handler_that_blocks_the_loop_is_told_and_alone_to_blame(
 
         gate.open()
         for each in (run, *others):
-            assert app.result(each.id, timeout=PATIENCE) == 2  # not what the first attempt says
-        assert story == ["1 began", "1 canceled", "2 began"]
+            assert app.result(each.id, timeout=PATIENCE) >= 2  # not what the first attempt says
+        assert story[:2] == ["1 began", "1 canceled"]
+        assert len(story) == 3, "it ran once more"
         eventually(lambda: lines(caplog, "event loop runs again"), "that it is over is logged")
         eventually(lambda: [w for w in app.workers() if w.blocked is None], "and in its row")
     assert len(lines(caplog, "event loop blocked")) == 1
@@ -229,7 +240,7 @@ def test_a_host_that_blocks_its_loop_is_no_runs_fault(app: Windlass, gate: Gate)
             while not began.is_set():  # noqa: ASYNC110 - a thread's event
                 await asyncio.sleep(0.01)
             gate.block()
-            assert await app.aresult(run.id, timeout=PATIENCE) == 2
+            assert await app.aresult(run.id, timeout=PATIENCE) >= 2
 
     with ThreadPoolExecutor(1) as pool:
         hosting = pool.submit(asyncio.run, host())
@@ -242,7 +253,7 @@ def test_a_host_that_blocks_its_loop_is_no_runs_fault(app: Windlass, gate: Gate)
         hosting.result(PATIENCE)
     assert worker.blocked is not None
     assert worker.blocked_run is None
-    assert (outcomes(run), run.crash_count) == (["interrupted", "succeeded"], 0)
+    assert interrupted(run)
 
 
 def test_a_loop_that_hangs_in_its_log_is_given_up_all_the_same(app: Windlass, gate: Gate) -> None:
@@ -267,7 +278,7 @@ def test_a_loop_that_hangs_in_its_log_is_given_up_all_the_same(app: Windlass, ga
             assert gate.reached.wait(PATIENCE)
             eventually(lambda: run.refresh().crash_count == 1, "it is given up")
             gate.open()
-            assert app.result(run.id, timeout=PATIENCE) == 2
+            assert app.result(run.id, timeout=PATIENCE) >= 2
     finally:
         gate.open()
         logging.getLogger().removeHandler(handler)
@@ -348,6 +359,6 @@ def test_a_claim_that_was_under_way_brings_nothing(
         assert gate.reached.wait(PATIENCE)
         eventually(lambda: run.refresh().status == "queued", "it is given back")
         gate.open()
-        assert app.result(run.id, timeout=PATIENCE) == 2
-    assert starts == [2]
-    assert (outcomes(run), run.crash_count) == (["interrupted", "succeeded"], 0)
+        assert app.result(run.id, timeout=PATIENCE) >= 2
+    assert len(starts) == 1
+    assert interrupted(run)
