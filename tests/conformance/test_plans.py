@@ -376,7 +376,10 @@ def _wrong(session: Session) -> Mapping[str, Plan]:
 
 # Counting what waits, and looking for messages that were lost, is reading a queue through.
 # So is an operator's look for what should have ended.
-READS_ALL = frozenset({"backlog", "unpublished", "inspect_overdue", "quick_check", "count_by_name"})
+READS_ALL = frozenset({"backlog", "unpublished", "inspect_overdue", "quick_check"}) | {
+    "count_by_queue",
+    "count_by_job",
+}
 SMALL = frozenset({"workers", "sweeps", "jobs", "sqlite_schema", "schema_version", "schedule_gone"})
 # Names of lists and of what was found so far, within the statements.
 LISTS = frozenset({"windlass_now", "windlass_ended", "windlass_taken", "windlass_stops", "e", "t",
@@ -392,7 +395,8 @@ SORTS = frozenset(
         "queue_demand",
         "inspect_overdue",
         "tables",
-        "count_by_name",
+        "count_by_queue",
+        "count_by_job",
         "queue_ages",
     }
 )
