@@ -376,15 +376,14 @@ def _wrong(session: Session) -> Mapping[str, Plan]:
 
 # Counting what waits, and looking for messages that were lost, is reading a queue through.
 # So is an operator's look for what should have ended.
-READS_ALL = frozenset({"backlog", "unpublished", "inspect_overdue", "quick_check"}) | {
-    "count_by_queue",
-    "count_by_job",
-}
+READS_ALL = frozenset(
+    {"backlog", "unpublished", "inspect_overdue", "quick_check", "count_by_queue", "count_by_job"}
+)
 SMALL = frozenset({"workers", "sweeps", "jobs", "sqlite_schema", "schema_version", "schedule_gone"})
 # Names of lists and of what was found so far, within the statements.
 LISTS = frozenset({"windlass_now", "windlass_ended", "windlass_taken", "windlass_stops", "e", "t",
                    "b", "a", "json_each", "i", "found", "holder", "h", "w", "s", "owner", "first",
-                   "oldest", "latest", "head", "q"})  # fmt: skip
+                   "oldest", "latest", "head", "q", "named", "n"})  # fmt: skip
 # A page; a few rows; what operators ask for.
 SORTS = frozenset(
     {
@@ -423,6 +422,7 @@ INDEXES = {
     "overrun_leases": "l USING INDEX leases_by_deadline (deadline_at<?)",
     "oldest_held": "leases USING INDEX leases_by_worker (worker=?)",
     "queue_demand": "r USING PRIMARY KEY (queue=?)",
+    "queue_ages": "r USING PRIMARY KEY (queue=? AND rank>?)",
     "worker_leases": "leases USING INDEX leases_by_worker (worker=?)",
     "list_events": "events USING INDEX sqlite_autoindex_events_1 (tenant=? AND subject=? AND",
     "list_of_job": "r USING INDEX runs_by_job (tenant=? AND job=? AND",

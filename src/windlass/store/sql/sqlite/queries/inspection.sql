@@ -49,6 +49,7 @@ union all
 select queue, status, count(*) from failures where tenant = :tenant group by queue, status
 
 -- name: count_by_job
+-- As above, but sorted by job.
 select job, 'queued', count(*) from ready not indexed where tenant = :tenant group by job
 union all
 select job, 'scheduled', count(*) from timers where tenant = :tenant group by job
@@ -59,15 +60,16 @@ select job, status, count(*) from failures where tenant = :tenant group by job, 
 
 -- name: queue_ages
 -- One probe for each queue and priority; of each, as many are looked through as are allowed.
-with recursive head (queue, rank) as (
-  select q.queue, (select min(r.rank) from ready r where r.queue = q.queue)
-    from (select min(queue) as queue from ready) q
+with recursive named (queue) as (
+  select min(queue) from ready
   union all
-  select (select r.queue from ready r where (r.queue, r.rank) > (head.queue, head.rank)
-           order by r.queue, r.rank limit 1),
-         (select r.rank from ready r where (r.queue, r.rank) > (head.queue, head.rank)
-           order by r.queue, r.rank limit 1)
-    from head where head.queue is not null
+  select (select min(r.queue) from ready r where r.queue > named.queue)
+    from named where named.queue is not null
+), head (queue, rank) as (
+  select n.queue, (select min(r.rank) from ready r where r.queue = n.queue) from named n
+  union all
+  select h.queue, (select min(r.rank) from ready r where r.queue = h.queue and r.rank > h.rank)
+    from head h where h.rank is not null
 )
 select o.queue, min(o.oldest_at)
   from (select queue, rank,
@@ -76,6 +78,6 @@ select o.queue, min(o.oldest_at)
                          where r.queue = head.queue and r.rank = head.rank
                          order by r.ready_at limit :most) w
                  where w.tenant = :tenant limit 1) as oldest_at
-          from head where queue is not null) o
+          from head where rank is not null) o
  where o.oldest_at is not null
  group by o.queue order by o.queue
