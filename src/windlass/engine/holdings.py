@@ -100,7 +100,7 @@ class Holdings:
         """The name they were sent under is dead: what they bring is not waited for."""
         self._open_claims.clear()
 
-    def standing(self) -> "Standing":
+    def standing(self) -> Standing:
         """What is held, and how many claims were begun; from any thread."""
         return Standing(self.all(), self._claim_no)
 
