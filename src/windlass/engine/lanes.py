@@ -31,7 +31,7 @@ class Lane:
         self.executor = executor
         self.seats = seats
         self.search = Search(jobs, queues)
-        self.limit: int | None = None  # if the machine has nothing to run in for more seats
+        self.limit: int | None = None  # how many may run, since the machine refused one more
         self.running = 0
         self.ends = 0  # how often a seat became free
         self.waiting: deque[Holding] = deque()
