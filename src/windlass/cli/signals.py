@@ -23,14 +23,16 @@ wait for it, a thread must block it, and programs inherit what the thread that s
 so no thread that runs handlers may. Hence (`Signals.during`): the main thread does nothing but
 wait, and blocks the signals; the work, with its event loop, is done in a thread of its own, which
 blocks nothing. Linux gives a signal that is sent to a process to its main thread whenever that
-waits for it, so none of the others hears of it.
+waits for it. It only wakes that thread, though: one that begins, or changes what it blocks, in the
+microseconds until then takes the signal first (so does one that starts a program).
 
 - A signal from this process, or from a descendant that is still there, comes from inside
   (`Signals.inside`); any other one from outside, also where nobody can tell: a descendant that has
   ended meanwhile, or left the family, is a stranger.
 - A signal to a single thread (`signal.raise_signal`) comes to Python's signal handler in that
-  thread, and so does one that came while the process was stopped (SIGSTOP): nobody can tell who
-  sent it, so it is passed on to the main thread as from outside.
+  thread. So does one that came while the process was stopped (SIGSTOP), or that another thread took
+  first, as above. Nobody can tell who sent it, so it is passed on to the main thread as from outside. A
+  handler that does it again and again is found at one of the next times.
 - If the supervisor is gone, `Signals.ask` stops the worker, as a signal from outside would.
 - Where there is no `sigwaitinfo` (macOS, Windows) the work is done in the main thread, signals come
   to Python's signal handlers, and all are taken for signals from outside. The handlers are Python's

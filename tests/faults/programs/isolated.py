@@ -217,8 +217,11 @@ async def stopper(ctx: Context, kind: str) -> None:
         case "raise":
             await asyncio.to_thread(signal.raise_signal, signal.SIGTERM)
         case "descendant":
-            # It stays long enough to be seen.
-            await asyncio.create_subprocess_exec("sh", "-c", f"kill {os.getpid()}; sleep 5")
+            # It stays long enough to be seen. Not at once: the thread that starts a program changes
+            # what it blocks, and might take the signal before the main thread does.
+            await asyncio.create_subprocess_exec(
+                "sh", "-c", f"sleep 0.3; kill {os.getpid()}; sleep 5"
+            )
         case _:
             os.kill(os.getpid(), getattr(signal, kind))
     if threading.main_thread() is threading.current_thread() or ctx.attempt == 1:
