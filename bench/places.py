@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.fixtures.postgres import (
     PostgresServer,
+    PostgresUnavailable,
     create_database,
     drop_database,
     find_programs,
@@ -62,12 +63,19 @@ def _files(stack: ExitStack) -> Callable[[str], str]:
     return lambda name: f"sqlite:///{folder / name}.db"
 
 
-def _private(stack: ExitStack, which: str) -> Callable[[str], str]:
+def private_server(which: str) -> PostgresServer:
+    """Return a server of our own, to be started, of the tests' programs or of the system's."""
     programs = system_programs() if which == SYSTEM else find_programs()
     if programs is None:
-        raise SystemExit("There is no PostgreSQL under /usr/lib/postgresql.")
-    server = stack.enter_context(PostgresServer(settings=SETTINGS, programs=programs))
-    return server.create_database
+        raise PostgresUnavailable("There is no PostgreSQL under /usr/lib/postgresql.")
+    return PostgresServer(settings=SETTINGS, programs=programs)
+
+
+def _private(stack: ExitStack, which: str) -> Callable[[str], str]:
+    try:
+        return stack.enter_context(private_server(which)).create_database
+    except PostgresUnavailable as error:
+        raise SystemExit(str(error)) from None
 
 
 def _foreign(stack: ExitStack, dsn: str) -> Callable[[str], str]:
