@@ -17,7 +17,8 @@ quick test test-all test-system test-faults: export PYTHONDONTWRITEBYTECODE :=
 quick test test-all test-system test-faults: export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check format faces sql quick test test-all test-system test-faults demo bench clean
+.PHONY: help venv check format faces sql quick test test-all test-system test-faults demo bench \
+	bench-peers clean
 
 help: ## Print this help
 	@echo "Windlass: durable jobs for Python. Usage: make <target> [ARGS=...] [PYTHON=...]"
@@ -73,6 +74,9 @@ demo: $(STAMP) ## Run the demonstration
 bench: $(STAMP) ## Run the benchmarks
 	$(BIN)/python -m bench $(ARGS)
 
+bench-peers: $(STAMP) ## Race Windlass against its peers: installs each, tables the figures (minutes)
+	$(BIN)/python -m bench.peers $(ARGS)
+
 clean: ## Remove the environment, caches and what was built
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .bench build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
