@@ -1,4 +1,4 @@
-"""Chancy with its async executor and 300 jobs at a time, fetching again as soon as jobs end."""
+"""Chancy with its async executor and 1,000 jobs at a time, fetching again as soon as jobs end."""
 
 import logging
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class ChancyProgram(kit.Program):
         await self.open()
         await self.chancy.migrate()
         await self.chancy.declare(
-            Queue("default", concurrency=300, executor=Chancy.Executor.Async, eager_polling=True)
+            Queue("default", concurrency=1000, executor=Chancy.Executor.Async, eager_polling=True)
         )
         await self.close()
 

@@ -1,4 +1,4 @@
-"""Huey on SQLite with fsync: four threads that poll every 10 ms, and up to 50 ms when idle.
+"""Huey on SQLite with fsync: eight threads that poll every 10 ms, and up to 50 ms when idle.
 
 It has no call for many tasks, and results are not kept, which saves it a write.
 """
@@ -36,7 +36,7 @@ class HueyProgram(kit.Program):
         """Run the consumer beside this loop."""
         logging.getLogger("huey").setLevel(logging.WARNING)
         consumer = self.huey.create_consumer(
-            workers=4, initial_delay=0.01, max_delay=0.05, backoff=1.15, periodic=False
+            workers=8, initial_delay=0.01, max_delay=0.05, backoff=1.15, periodic=False
         )
         consumer.start()
         await kit.stopped()
