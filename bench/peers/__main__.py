@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,6 +32,8 @@ BOTH = "both"
 
 def main() -> None:
     """Run the race."""
+    # Leave by an exception, so that every worker and server is stopped on the way.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     peers = read_catalogue()
     asked = _arguments([peer.name for peer in peers])
     caps = dict(asked.cap)

@@ -23,6 +23,7 @@ class Peer:
     stores: tuple[str, ...]
     python: tuple[str, ...] = ()
     node: tuple[str, ...] = ()
+    fetch: int = 1
     cap: int | None = None
     bulk: bool = True
 

@@ -9,6 +9,7 @@ from math import inf
 
 from bench.peers.catalogue import OURS
 from bench.peers.results import Line, Results, number
+from bench.peers.table import FEW, trouble
 
 WIDTH, PANEL, ROW, TOP = 1000, 490, 22, 64
 LABEL, BAR = 160, 220  # the columns of a panel; what is left is for the value
@@ -45,8 +46,9 @@ def chart(results: Results) -> str:
     """Draw the medians, two panels side by side, and below them whoever could not race."""
     ran = [line for line in results.lines if line.median("drain") is not None]
     height = TOP + ROW * len(ran) + 16
-    troubles = [_trouble(line) for line in results.lines if line.failure]
-    total = 2 * height + (ROW * len(troubles) + 12 if troubles else 0)
+    notes = [FEW] if any(line.few for line in ran) else []
+    notes += [trouble(line) for line in results.lines if line.failure]
+    total = 2 * height + (ROW * len(notes) + 12 if notes else 0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {total}" role="img">',
         f"<title>Windlass and its peers</title><style>{STYLE}</style>",
@@ -57,7 +59,7 @@ def chart(results: Results) -> str:
         parts.append(_text(x, y + 36, title, "title"))
         parts += _bars(ran, x, y + TOP, name, tail)
     parts += [
-        _text(MARGIN, 2 * height + 8 + ROW * at, text, "muted") for at, text in enumerate(troubles)
+        _text(MARGIN, 2 * height + 8 + ROW * at, text, "muted") for at, text in enumerate(notes)
     ]
     return "\n".join([*parts, "</svg>", ""])
 
@@ -79,7 +81,8 @@ def _bars(lines: list[Line], x: int, y: int, name: str, tail: str | None) -> Ite
             yield _rect(x + LABEL, top, end * scale, f"{kind} tail")
         yield _rect(x + LABEL, top, value * scale, kind)
         shown = f"{number(value)} / {number(end)}" if tail else number(value)
-        yield _text(x + LABEL + end * scale + 6, top, shown)
+        mark = "*" if name == "drain" and line.few else ""
+        yield _text(x + LABEL + end * scale + 6, top, shown + mark)
 
 
 def _rank(value: float | None, *, falling: bool) -> float:
@@ -88,10 +91,6 @@ def _rank(value: float | None, *, falling: bool) -> float:
 
 def _short(store: str) -> str:
     return store.replace("PostgreSQL", "PG")
-
-
-def _trouble(line: Line) -> str:
-    return f"{line.entry.peer.name} on {line.entry.store}: {line.failure}"
 
 
 def _rect(x: float, top: float, width: float, kind: str) -> str:

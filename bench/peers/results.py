@@ -50,6 +50,11 @@ class Line:
     packages: Sequence[str] = ()
     failure: str = ""
 
+    @property
+    def few(self) -> bool:
+        """Whether the drain is too short: its first fetch, which takes no time, is a tenth."""
+        return self.runs < 10 * self.entry.peer.fetch
+
     def median(self, name: str) -> float | None:
         """The middle of a figure over the rounds that have it."""
         found = [value for _, value in self.values(name)]
@@ -95,6 +100,7 @@ class Results:
             "name": line.entry.peer.name,
             "store": line.entry.store,
             "runs": line.runs,
+            "too_few_runs": line.few,
             "failure": line.failure or None,
             "median": {name: line.median(name) for name in NAMES},
             "windlass_ahead": {name: asdict(ratio) for name, ratio in ratios.items() if ratio},

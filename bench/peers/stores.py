@@ -21,6 +21,7 @@ from bench.places import private_server
 from tests.fixtures.postgres import PostgresServer, PostgresUnavailable, free_port
 
 POSTGRES, SQLITE, REDIS = "postgres", "sqlite", "redis"
+REDIS_NAME = "Redis, in memory"
 REDIS_SECONDS = 10
 
 _numbers = count()
@@ -85,7 +86,7 @@ class RedisPlace(Place):
     """A Redis of our own that writes nothing to disk: what is quickest for its peers."""
 
     def __init__(self, port: int) -> None:
-        super().__init__(REDIS, "Redis")
+        super().__init__(REDIS, REDIS_NAME)
         self._port = port
 
     @contextmanager
@@ -126,7 +127,7 @@ def _redis(stack: ExitStack) -> Place:
     program = shutil.which("redis-server")
     if program is None:
         return Missing(
-            REDIS, "Redis", "needs redis-server on the PATH: apt-get install redis-server"
+            REDIS, REDIS_NAME, "needs redis-server on the PATH: apt-get install redis-server"
         )
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="windlass-race-"))
     port = free_port()
@@ -143,7 +144,7 @@ def _redis(stack: ExitStack) -> Place:
             if place.command(b"PING").startswith(b"+PONG"):
                 return place
         time.sleep(0.05)
-    return Missing(REDIS, "Redis", "redis-server was started but does not answer")
+    return Missing(REDIS, REDIS_NAME, "redis-server was started but does not answer")
 
 
 def _stop(server: "subprocess.Popen[bytes]") -> None:

@@ -12,6 +12,7 @@ TITLES = {
     "p99": "p99 ms",
 }
 LEFT = 2  # the first columns are text
+FEW = "* too few runs: the first fetch counts as if it took no time. Ask for more by --runs."
 
 
 def table(results: Results) -> str:
@@ -19,14 +20,16 @@ def table(results: Results) -> str:
     head = ["", "store", *(part for name in NAMES for part in (TITLES[name], "ahead"))]
     ran = [line for line in results.lines if line.median("drain") is not None]
     rows = [head, *(_row(results, line) for line in ran)]
-    troubles = [_trouble(line) for line in results.lines if line.failure]
-    return "\n".join([*_aligned(rows), *troubles])
+    notes = [FEW] if any(line.few for line in ran) else []
+    troubles = [trouble(line) for line in results.lines if line.failure]
+    return "\n".join([*_aligned(rows), *notes, *troubles])
 
 
 def _row(results: Results, line: Line) -> list[str]:
     cells = [line.entry.peer.name, line.entry.store]
     for name in NAMES:
-        cells += [number(line.median(name)), _ahead(results.ratio(line, name))]
+        mark = "*" if name == "drain" and line.few else ""
+        cells += [number(line.median(name)) + mark, _ahead(results.ratio(line, name))]
     return cells
 
 
@@ -36,7 +39,8 @@ def _ahead(ratio: Ratio | None) -> str:
     return f"{ratio.median:.2f}x" if ratio.median < 10 else f"{ratio.median:.0f}x"
 
 
-def _trouble(line: Line) -> str:
+def trouble(line: Line) -> str:
+    """Say who could not race, or not to the end, and why."""
     done = sum(each is not None for each in line.rounds)
     what = f"stopped after {done} of {len(line.rounds)} rounds" if done else "did not race"
     return f"{line.entry.peer.name} on {line.entry.store} {what}: {line.failure}"

@@ -172,7 +172,7 @@ def test_chart_is_well_formed_and_draws_the_best_on_top() -> None:
     texts = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert texts.index("a<b") < texts.index("Windlass")
     assert "has no such call" in texts
-    assert "c on PostgreSQL 18: it <broke>" in texts
+    assert "c on PostgreSQL 18 did not race: it <broke>" in texts
 
 
 def test_table_has_a_dash_for_a_call_that_a_peer_does_not_have() -> None:
@@ -183,6 +183,18 @@ def test_table_has_a_dash_for_a_call_that_a_peer_does_not_have() -> None:
     assert head.split()[:3] == ["store", "drain", "/s"]
     assert ours.split()[:4] == ["Windlass", "PostgreSQL", "18", "1,234"]
     assert theirs.split()[:6] == ["huey", "PostgreSQL", "18", "100", "12x", "-"]
+
+
+def test_drain_of_less_than_ten_fetches_is_marked() -> None:
+    peer = Peer(name="chancy", program="chancy.py", stores=("postgres",), fetch=101)
+    lines = [line("Windlass", figures(5)), Line(Entry(peer=peer, store="PG"), 1000, [figures(7)])]
+
+    _, ours, theirs, note = table(Results(lines)).splitlines()
+
+    assert "*" not in ours
+    assert "7*" in theirs
+    assert note.startswith("* too few runs")
+    assert ">7*<" in chart(Results(lines))
 
 
 def test_catalogue_pins_every_package_and_names_programs_that_exist() -> None:
