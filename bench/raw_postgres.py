@@ -22,8 +22,8 @@ with r as (
                               attempt, failures, crash_count, token, seq)
   select tenant, id, 'noop', 'default', 0, now(), 0, 0, 0, 0, 1 from r
 )
-insert into windlass.events (tenant, subject, seq, type, at, attempt)
-select tenant, id, 1, 'run.enqueued', now(), 0 from r
+insert into windlass.pages (moment, at, seq, attempt, tenant, type, subjects)
+select 1, now(), 1, 0, tenant, 'run.enqueued', array[id] from r
 """
 
 _MANY = """
@@ -36,8 +36,8 @@ with r as (
                               attempt, failures, crash_count, token, seq)
   select tenant, id, 'noop', 'default', 0, now(), 0, 0, 0, 0, 1 from r
 )
-insert into windlass.events (tenant, subject, seq, type, at, attempt)
-select tenant, id, 1, 'run.enqueued', now(), 0 from r
+insert into windlass.pages (moment, at, seq, attempt, tenant, type, subjects)
+select 1, now(), 1, 0, 'default', 'run.enqueued', array_agg(id) from r
 """
 
 _DRAIN = """
@@ -51,15 +51,12 @@ begin
     ), ended as (
       update windlass.runs r
          set status = 'succeeded', attempt = 1, failures = 0, crash_count = 0, token = 1,
-             seq = 3, started_at = now(), finished_at = now()
+             seq = 3, started_seq = 2, started_at = now(), finished_at = now(), worker_no = 1
        where r.tenant = 'default' and r.id = any (v_ids)
-    ), tried as (
-      insert into windlass.attempts (tenant, run, attempt, token, worker, outcome,
-                                     started_at, finished_at)
-      select tenant, id, attempt, token, worker, 'succeeded', started_at, now() from gone
     )
-    insert into windlass.events (tenant, subject, seq, type, at, attempt)
-    select tenant, id, seq + 1, 'run.succeeded', now(), attempt from gone;
+    insert into windlass.pages (moment, at, seq, attempt, tenant, type, subjects)
+    select 1, now(), 3, 1, 'default', 'run.succeeded', array_agg(id)
+      from gone having count(*) > 0;
 
     with picked as materialized (
       select r.ctid as place from windlass.ready r where r.queue = 'default'
@@ -68,12 +65,13 @@ begin
       delete from windlass.ready r where r.ctid = any (array (select place from picked))
       returning r.*
     ), leased as (
-      insert into windlass.leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
-                                   attempt, failures, crash_count, token, seq)
-      select tenant, id, job, queue, rank, 'raw', 1, now(), 1, 0, 0, 1, 2 from taken
+      insert into windlass.leases (tenant, id, job, queue, rank, worker_no, claim_no, started_at,
+                                   attempt, failures, crash_count, token, seq, started_seq)
+      select tenant, id, job, queue, rank, 1, 1, now(), 1, 0, 0, 1, 2, 2 from taken
     ), told as (
-      insert into windlass.events (tenant, subject, seq, type, at, attempt)
-      select tenant, id, 2, 'run.started', now(), 1 from taken
+      insert into windlass.pages (moment, at, seq, attempt, tenant, type, subjects)
+      select 1, now(), 2, 1, 'default', 'run.started', array_agg(id)
+        from taken having count(*) > 0
     )
     select coalesce(array_agg(t.id), '{}') into v_ids from taken t
      cross join lateral (select r.input from windlass.runs r

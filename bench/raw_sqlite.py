@@ -77,11 +77,7 @@ def _insert(conn: apsw.Connection, ids: list[tuple[bytes]]) -> None:
         "crash_count, token, seq) values ('default', ?, 'noop', 'default', 0, 1, 0, 0, 0, 0, 1)",
         ids,
     )
-    conn.executemany(
-        "insert into events (tenant, subject, seq, type, at, attempt) "
-        "values ('default', ?, 1, 'run.enqueued', 1, 0)",
-        ids,
-    )
+    _page(conn, "run.enqueued", 1, 0, ids)
 
 
 def _claim(conn: apsw.Connection, batch: int) -> list[tuple[bytes]]:
@@ -95,16 +91,12 @@ def _claim(conn: apsw.Connection, batch: int) -> list[tuple[bytes]]:
     ]
     conn.executemany("delete from ready where tenant = 'default' and id = ?", ids)
     conn.executemany(
-        "insert into leases (tenant, id, job, queue, rank, worker, claim_no, started_at, attempt, "
-        "failures, crash_count, token, seq) "
-        "values ('default', ?, 'noop', 'default', 0, 'raw', 1, 1, 1, 0, 0, 1, 2)",
+        "insert into leases (tenant, id, job, queue, rank, worker_no, claim_no, started_at, "
+        "attempt, failures, crash_count, token, seq, started_seq) "
+        "values ('default', ?, 'noop', 'default', 0, 1, 1, 1, 1, 0, 0, 1, 2, 2)",
         ids,
     )
-    conn.executemany(
-        "insert into events (tenant, subject, seq, type, at, attempt) "
-        "values ('default', ?, 2, 'run.started', 1, 1)",
-        ids,
-    )
+    _page(conn, "run.started", 2, 1, ids)
     return ids
 
 
@@ -112,16 +104,19 @@ def _complete(conn: apsw.Connection, ids: list[tuple[bytes]]) -> None:
     conn.executemany("delete from leases where tenant = 'default' and id = ?", ids)
     conn.executemany(
         "update runs set status = 'succeeded', attempt = 1, failures = 0, crash_count = 0, "
-        "token = 1, seq = 3, started_at = 1, finished_at = 2 where tenant = 'default' and id = ?",
+        "token = 1, seq = 3, started_seq = 2, started_at = 1, finished_at = 2, worker_no = 1 "
+        "where tenant = 'default' and id = ?",
         ids,
     )
-    conn.executemany(
-        "insert into attempts (tenant, run, attempt, token, worker, outcome, started_at, "
-        "finished_at) values ('default', ?, 1, 1, 'raw', 'succeeded', 1, 2)",
-        ids,
-    )
-    conn.executemany(
-        "insert into events (tenant, subject, seq, type, at, attempt) "
-        "values ('default', ?, 3, 'run.succeeded', 2, 1)",
-        ids,
-    )
+    _page(conn, "run.succeeded", 3, 1, ids)
+
+
+def _page(
+    conn: apsw.Connection, kind: str, seq: int, attempt: int, ids: list[tuple[bytes]]
+) -> None:
+    if ids:
+        conn.execute(
+            "insert into pages (at, tenant, type, seq, attempt, subjects) "
+            "values (1, 'default', ?, ?, ?, ?)",
+            (kind, seq, attempt, b"".join(blob for (blob,) in ids)),
+        )

@@ -26,16 +26,16 @@ from windlass.domain.states import Verb, advance
 POSTGRES = """
 alter table windlass.runs drop constraint runs_status_check, drop constraint runs_failure_check,
   drop constraint runs_check, drop constraint runs_check1;
-alter table windlass.attempts drop constraint attempts_outcome_check;
+alter table windlass.attempt_rows drop constraint attempt_rows_outcome_check;
 update windlass.runs set status = 'archived', failure = 'cosmic';
-update windlass.attempts set outcome = 'teleported';
-update windlass.events set type = 'run.beamed' where type = 'run.failed';
+update windlass.attempt_rows set outcome = 'teleported';
+update windlass.event_rows set type = 'run.beamed' where type = 'run.failed';
 """
 SQLITE = """
 pragma ignore_check_constraints = on;
 update runs set status = 'archived', failure = 'cosmic';
-update attempts set outcome = 'teleported';
-update events set type = 'run.beamed' where type = 'run.failed';
+update attempt_rows set outcome = 'teleported';
+update event_rows set type = 'run.beamed' where type = 'run.failed';
 """
 
 

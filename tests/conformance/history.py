@@ -10,6 +10,8 @@ I3   attempts are numbered 1 to n, each with one end that fits the events; no mo
 I4   tokens grow strictly; no two attempts of a run overlap
 I8   a run's events are numbered 1 to n, do not go back in time, and each may follow the last
 I10  a slot of a schedule makes one run at most (see `slots`)
+I13  the feed has each event of each run and schedule once, as it is in the history of its subject,
+     and those of a subject in the order of their seq
 I14  a live run has exactly one position, a finished one none; a position carries the run's seq,
      token and attempt
 I16  every row belongs to a run of the same tenant
@@ -67,7 +69,7 @@ TRIES = {EventType.SUCCEEDED, EventType.FAILED, EventType.RETRYING}
 # What a record has from the end of a run until somebody reopens it.
 OF_AN_END = (
     "failure", "result", "error", "reason", "attempt", "failures", "crash_count", "token", "seq",
-    "started_at", "finished_at", "stale_at",
+    "started_seq", "started_at", "finished_at", "worker_no", "attempt_version", "stale_at",
 )  # fmt: skip
 
 
@@ -89,6 +91,7 @@ class History:
     schedule_slots: Sequence[Row] = ()
     schedule_live: Sequence[Row] = ()
     schedule_events: Sequence[Row] = ()
+    feed: Sequence[Row] = ()
 
     @classmethod
     def read(cls, tables: Tables) -> History:
@@ -112,7 +115,7 @@ def violations(
 
     `max_attempts` is the budget that all its runs had, if they had the same, or that of each job.
     """
-    found = list(_impure(history))
+    found = [*_impure(history), *_unfed(history)]
     for run in _runs(history):
         about = f"run {run.name[0]}/{run.name[1]}"
         given = max_attempts
@@ -138,6 +141,30 @@ def _impure(history: History) -> Iterator[str]:
         for row in getattr(history, table):
             if (row["tenant"], row[column]) not in known:
                 yield f"a row of {table} is of run {row['tenant']}/{row[column]}: there is none"
+
+
+def _unfed(history: History) -> Iterator[str]:
+    told: dict[tuple[Any, ...], int] = {}
+    for place, event in enumerate(history.feed):
+        if told.setdefault(_told(event), place) != place:
+            yield f"the feed has twice: {event} (I13)"
+    last: dict[Name, int] = {}
+    for event in sorted((*history.events, *history.schedule_events), key=lambda row: row["seq"]):
+        place = told.pop(_told(event), -1)
+        subject = event["tenant"], event["subject"]
+        if place < 0:
+            yield f"the feed does not have: {event} (I13)"
+        elif place < last.get(subject, -1):
+            yield f"the feed has too early: {event} (I13)"
+        last[subject] = place
+    for never in told:
+        yield f"the feed has what never happened: {never} (I13)"
+
+
+def _told(event: Row) -> tuple[Any, ...]:
+    """What the feed and the history of a subject must both say of an event."""
+    names = ("tenant", "subject", "seq", "type", "at", "attempt")
+    return (*(event[name] for name in names), repr(_data(event)))
 
 
 @dataclass(slots=True, kw_only=True)

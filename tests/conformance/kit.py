@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import count
@@ -20,6 +21,7 @@ from windlass.domain.run import (
     CycleReply,
     Enqueued,
     Event,
+    FeedEvent,
     Finish,
     Held,
     NewRun,
@@ -295,6 +297,16 @@ class Driver:
     def events(self, run: RunRef) -> Sequence[Event]:
         """A run's whole history."""
         return self.call(self.ops.list_events(run, 0, 1_000))
+
+    def feed(self, at_least: int = 0) -> Sequence[FeedEvent]:
+        """All events, once there are so many: a transaction of anybody else, in any
+        database of the server, holds the feed back while it runs."""
+        deadline = time.monotonic() + 10
+        while True:
+            events = self.call(self.ops.list_feed(None, 1_000_000))
+            if len(events) >= at_least or time.monotonic() > deadline:
+                return events
+            time.sleep(0.005)
 
     def trail(self, run: RunRef) -> Sequence[EventType]:
         """What happened to a run, by name; its seq must be 1 to n."""

@@ -30,10 +30,11 @@ from windlass.store.sqlite.store import SqliteStore
 Row = Mapping[str, Any]
 
 TABLES = (
-    "jobs", "runs", "timers", "ready", "leases", "workers", "sweeps", "attempts", "events",
-    "failures", "run_keys", "run_tags", "progress", "artifacts", "schedules", "schedule_slots",
-    "schedule_live", "schedule_gone",
+    "jobs", "runs", "timers", "ready", "leases", "worker_names", "workers", "sweeps",
+    "attempt_rows", "event_rows", "pages", "failures", "run_keys", "run_tags", "progress",
+    "artifacts", "schedules", "schedule_slots", "schedule_live", "schedule_gone",
 )  # fmt: skip
+VIEWS = ("attempts", "events")
 
 
 class Tables(Protocol):
@@ -163,11 +164,15 @@ class PostgresTables:
         "runs": "select * from windlass.runs",
         "timers": "select * from windlass.timers",
         "ready": "select * from windlass.ready",
-        "leases": "select * from windlass.leases",
+        "leases": "select l.*, n.name as worker from windlass.leases l "
+        "join windlass.worker_names n using (worker_no)",
         "workers": "select * from windlass.workers",
         "sweeps": "select * from windlass.sweeps order by at",
         "attempts": "select * from windlass.attempts",
         "events": "select * from windlass.events order by tenant, subject, seq",
+        "feed": "select tenant, s.subject, seq, type, at, attempt, data[s.k] as data "
+        "from windlass.pages, unnest(subjects) with ordinality as s(subject, k) "
+        "order by era, moment, n, s.k",
         "failures": "select * from windlass.failures",
         "run_keys": "select * from windlass.run_keys",
         "run_tags": "select * from windlass.run_tags",
@@ -180,7 +185,9 @@ class PostgresTables:
     EMPTY: ClassVar = (
         "delete from windlass.jobs; delete from windlass.runs; delete from windlass.timers;"
         "delete from windlass.ready; delete from windlass.leases; delete from windlass.workers;"
-        "delete from windlass.sweeps; delete from windlass.attempts; delete from windlass.events;"
+        "delete from windlass.worker_names; delete from windlass.sweeps;"
+        "delete from windlass.attempt_rows; delete from windlass.event_rows;"
+        "delete from windlass.pages;"
         "delete from windlass.failures; delete from windlass.run_keys;"
         "delete from windlass.run_tags; delete from windlass.progress;"
         "delete from windlass.schedules; delete from windlass.schedule_slots;"
@@ -188,7 +195,8 @@ class PostgresTables:
     )
     TRUNCATE: ClassVar = (
         "truncate windlass.jobs, windlass.runs, windlass.timers, windlass.ready, windlass.leases,"
-        "windlass.workers, windlass.sweeps, windlass.attempts, windlass.events, windlass.failures,"
+        "windlass.workers, windlass.worker_names, windlass.sweeps, windlass.attempt_rows,"
+        "windlass.event_rows, windlass.pages, windlass.failures,"
         "windlass.run_keys, windlass.run_tags, windlass.progress, windlass.schedules,"
         "windlass.schedule_slots, windlass.schedule_live, windlass.schedule_gone"
     )
@@ -230,7 +238,7 @@ class PostgresTables:
 
     def empty(self) -> None:
         # A few rows are deleted in no time; many would leave as many dead ones in every scan.
-        many = self._conn.execute("select 1 from windlass.events offset 200 limit 1").fetchone()
+        many = self._conn.execute("select 1 from windlass.runs offset 100 limit 1").fetchone()
         self._conn.execute(self.TRUNCATE if many else self.EMPTY)
 
     def close(self) -> None:
@@ -253,11 +261,20 @@ class SqliteTables:
         "runs": "select * from runs",
         "timers": "select * from timers",
         "ready": "select * from ready",
-        "leases": "select * from leases",
+        "leases": "select l.*, w.name as worker from leases l left join worker_names w"
+        " on w.worker_no = l.worker_no",
+        "worker_names": "select * from worker_names",
         "workers": "select * from workers",
         "sweeps": "select * from sweeps order by at",
         "attempts": "select * from attempts",
         "events": "select * from events order by tenant, subject, seq",
+        "feed": "with recursive place (k) as (select 0 union all select k + 1 from place "
+        "where k < (select max(length(subjects)) / 16 from pages)) "
+        "select tenant, substr(subjects, 16 * k + 1, 16) as subject, seq, type, at, attempt, data "
+        "from pages join place on k < length(subjects) / 16 order by era, n, k",
+        "attempt_rows": "select * from attempt_rows",
+        "event_rows": "select * from event_rows",
+        "pages": "select * from pages order by n",
         "failures": "select * from failures",
         "run_keys": "select * from run_keys",
         "run_tags": "select * from run_tags",
@@ -270,8 +287,8 @@ class SqliteTables:
     EMPTY: ClassVar = (
         "begin immediate;"
         "delete from jobs; delete from runs; delete from timers; delete from ready;"
-        "delete from leases; delete from workers; delete from sweeps; delete from attempts;"
-        "delete from events;"
+        "delete from leases; delete from worker_names; delete from workers; delete from sweeps;"
+        "delete from attempt_rows; delete from event_rows; delete from pages;"
         "delete from failures; delete from run_keys; delete from run_tags; delete from progress;"
         "delete from schedules; delete from schedule_slots; delete from schedule_live;"
         "delete from schedule_gone;"

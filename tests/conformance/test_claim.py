@@ -510,3 +510,17 @@ def test_a_run_that_somebody_moves_just_now_is_skipped(drive: Driver, place: Pla
 
     assert ids(claimed) == ids(runs[1:])
     assert [held_of(run).token for run in claimed] == [1, 1]
+
+
+@pytest.mark.parametrize("pattern", ["ao", "oa", "aoo", "aao", "oaoaoa", "aaooaa"])
+def test_what_lies_between_claimed_runs_stays(drive: Driver, pattern: str) -> None:
+    """As many as are taken, fewer or more, before, between or after them."""
+    names = {"a": JOB, "o": "other"}
+    runs = [drive.add(job=names[letter]) for letter in pattern * 2]
+    drive.register()
+    claimed = drive.claim(100).claimed
+
+    mine = [run.id for run, letter in zip(runs, pattern * 2, strict=True) if letter == "a"]
+    others = [run.id for run, letter in zip(runs, pattern * 2, strict=True) if letter == "o"]
+    assert [run.id for run in claimed] == mine
+    assert sorted(row["id"] for row in drive.rows("ready")) == sorted(others)

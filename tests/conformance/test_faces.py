@@ -91,6 +91,8 @@ def test_every_operation_works(drive: Driver) -> None:
     assert len(call(ops.list_runs(RunFilter()))) == 3
     assert len(call(ops.list_events(ref(one.id), 0, 10))) == 7
     assert len(call(ops.list_attempts(ref(one.id), None, 10))) == 1
+    assert [event.subject for event in drive.feed(at_least=3)[:2]] == [one.id, two.id]
+    assert call(ops.list_feed(drive.feed()[-1].place, 10)) == []
     assert call(ops.backlog(None, None)).ready == 2
 
     kinds = (RunOperations, ControlOperations, WorkerOperations, JobOperations)

@@ -181,6 +181,11 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a live run that overlap does not know": ("I10", lambda t: t["schedule_live"].clear()),
     "a run was not counted": ("I10", lambda t: t["schedules"][0].update(fired=7)),
     "a skipped slot was not told": ("I10", lambda t: t["schedule_events"].pop()),
+    "the feed has lost an event": ("I13", lambda t: t["feed"].pop(3)),
+    "the feed has an event twice": ("I13", lambda t: t["feed"].append(t["feed"][0])),
+    "the feed has another time": ("I13", lambda t: t["feed"][0].update(at=_events(t)[-1]["at"])),
+    "the feed has other data": ("I13", lambda t: t["feed"][0].update(data={"why": "fun"})),
+    "the feed goes backwards": ("I13", lambda t: t["feed"].reverse()),
 }
 
 

@@ -223,13 +223,15 @@ select p.proname, p.prosrc ~* '(insert into|update windlass|delete from|for (no 
 READS = {
     "backlog", "coming_schedules", "count_runs", "due_schedules", "get_artifact", "get_job",
     "get_runs", "get_schedule", "has_ended", "inspect_demand", "inspect_overdue",
-    "inspect_workers", "json_text", "list_attempts", "list_events", "list_jobs", "list_runs",
-    "list_schedules", "list_slots", "list_workers", "now", "queue_ages", "schema_state",
+    "inspect_workers", "json_text", "list_attempts", "list_events", "list_feed", "list_jobs",
+    "list_runs", "list_schedules", "list_slots", "list_workers", "now", "queue_ages",
+    "schema_state",
 }  # fmt: skip
 INNER = {
     "advance_schedules", "drop_slots", "hold_schedules", "hold_worker", "lease_heads",
-    "lease_named", "lock_schedule", "make_moves", "note_sweep", "prune_live", "put_schedule",
-    "reopen_run", "start_slots", "stop_run", "take_back", "take_key", "take_waiting",
+    "lease_named", "lock_schedule", "make_moves", "note_sweep", "page_events", "prune_live",
+    "put_schedule", "reopen_run", "start_slots", "stop_run", "take_back", "take_key",
+    "take_waiting",
 }  # fmt: skip
 """Those that functions call, under their own bound, and nobody else."""
 

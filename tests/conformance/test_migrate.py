@@ -27,7 +27,7 @@ from windlass.domain.scheduling.rows import ScheduleRef
 from windlass.errors import SchemaMismatch, StoreError
 from windlass.sources import Sources
 from windlass.store.interface import Store
-from windlass.store.postgres.expected import expected, expected_views
+from windlass.store.postgres.expected import expected
 from windlass.store.postgres.routines import PROTOCOL
 from windlass.store.queries import load_migrations
 
@@ -355,14 +355,17 @@ def test_the_files_say_what_a_database_has(
 ) -> None:
     """What doctor misses is read from their text."""
     columns = schema.execute(
-        "select table_name, column_name from information_schema.columns "
-        "where table_schema = 'windlass'"
+        "select c.relname, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid "
+        "where c.relnamespace = 'windlass'::regnamespace and c.relkind = 'r' and a.attnum > 0"
     ).fetchall()
-    indexes = schema.execute("select indexname from pg_indexes where schemaname = 'windlass'")
+    indexes = schema.execute(
+        "select relname from pg_class "
+        "where relnamespace = 'windlass'::regnamespace and relkind = 'i'"
+    )
     wanted = expected()
 
     assert {(t, c) for t, names in wanted.columns.items() for c in names} == {
-        (table, column) for table, column in columns if table not in expected_views()
+        (table, column) for table, column in columns
     }
     assert set(wanted.indexes) == {name for (name,) in indexes.fetchall()}
 

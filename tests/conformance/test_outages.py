@@ -288,7 +288,7 @@ begin
   return new;
 end
 $$;
-create trigger set_the_clock after insert on windlass.events
+create trigger set_the_clock after insert on windlass.event_rows
    for each row execute function windlass.set_the_clock()
 """
 

@@ -44,7 +44,7 @@ def _fail(client: Client, error: str, *, old: bool = False) -> str:
     client.all("select windlass.fail('default', %s, 1, %s::json, true)", run, told)
     if old:
         client.all("update windlass.runs set error = %s::json where id = %s", error, run)
-        client.all("update windlass.attempts set error = %s::json where run = %s", error, run)
+        client.all("update windlass.attempt_rows set error = %s::json where run = %s", error, run)
     return run
 
 

@@ -79,6 +79,7 @@ def _reads(drive: Driver) -> Calls:
             ops.list_runs(RunFilter()),
             ops.list_events(held.ref, 0, 2**40),
             ops.list_attempts(dead, None, 10),
+            ops.list_feed(None, 10),
             ops.backlog(None, None),
             ops.list_workers(),
             ops.get_job("default", JOB),

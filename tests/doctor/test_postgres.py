@@ -321,6 +321,12 @@ def test_a_table_that_is_full_of_dead_rows(database: str) -> None:
             "reindex index windlass.timers_by_due",
         ),
         (
+            "alter table windlass.event_rows disable trigger page_events",
+            "tables",
+            "The trigger page_events is missing or switched off: the feed misses events.",
+            "make it again: create trigger page_events after insert on windlass.event_rows",
+        ),
+        (
             "grant all on schema windlass to public",
             "owners",
             (

@@ -70,7 +70,7 @@ class RunRef(msgspec.Struct, frozen=True):
     id: str
 
 
-class Claimed(msgspec.Struct, frozen=True):
+class Claimed(msgspec.Struct, frozen=True, gc=False):
     """A run that this worker now holds, by (tenant, id, token)."""
 
     tenant: str
@@ -96,7 +96,7 @@ class Claimed(msgspec.Struct, frozen=True):
         return RunRef(self.tenant, self.id)
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(msgspec.Struct, frozen=True, gc=False):
     """A lease as its holder names it."""
 
     tenant: str
@@ -104,7 +104,7 @@ class Held(msgspec.Struct, frozen=True):
     token: int
 
 
-class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The end of one attempt, decided by the worker, valid only under its token."""
 
     tenant: str
@@ -317,6 +317,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     attempt: int
     data: dict[str, Any] | None = None
+
+
+class FeedEvent(Event, frozen=True, kw_only=True):
+    """An event among those of all subjects: whose it is, and its place in their order."""
+
+    place: str  # to go on from; only this store can read it
+    tenant: str
+    subject: str  # the id of the run or the schedule
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,6 +7,7 @@ from windlass.domain.run import (
     Backlog,
     Enqueued,
     Event,
+    FeedEvent,
     NewRun,
     RunFilter,
     RunRecord,
@@ -53,6 +54,14 @@ class RunOperations:
     @read()
     def list_events(self, run: RunRef, after: int, limit: int) -> Sequence[Event]:
         """A run's events with seq > ``after``, in order."""
+
+    @scan()
+    def list_feed(self, after: str | None, limit: int) -> Sequence[FeedEvent]:
+        """The events of all subjects after a place, in the order in which they were committed.
+
+        None: from the beginning. Events of one subject come in the order of their ``seq``. What is
+        committed later has a later place: to go on from the last place seen misses nothing.
+        """
 
     @scan()
     def backlog(self, queues: Sequence[str] | None, jobs: Sequence[str] | None) -> Backlog:

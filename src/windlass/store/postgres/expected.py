@@ -1,4 +1,4 @@
-"""What the files make: tables with their columns, indexes, views, by name.
+"""What the files make: tables with their columns, indexes, triggers, views, by name.
 
 Read from the text of the migrations, which have one form: a column is a line of its own below
 ``create table``. A test compares it with what a fresh database has.
@@ -19,15 +19,17 @@ _NO_COLUMNS = ("primary", "check", "unique", "foreign", "constraint")
 _ADDED = re.compile(r"^alter table windlass\.(\w+)\s([^;]*);", re.MULTILINE)
 _ADD = re.compile(r"\badd column (\w+)")
 _INDEX = re.compile(r"^(create (?:unique )?index (\w+)\s[^;]*);", re.MULTILINE)
+_TRIGGER = re.compile(r"^(create trigger (\w+)\s[^;]*);", re.MULTILINE)
 _VIEW = re.compile(r"^create or replace view windlass\.(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The names, and what would make an index again."""
+    """The names, and what would make an index or a trigger again."""
 
     columns: Mapping[str, set[str]] = field(default_factory=dict)
     indexes: Mapping[str, str | None] = field(default_factory=dict)
+    triggers: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
@@ -35,6 +37,7 @@ def expected() -> Expected:
     """What a database of this version has in the schema."""
     columns: dict[str, set[str]] = {}
     indexes: dict[str, str | None] = {}
+    triggers: dict[str, str] = {}
     for text in _texts():
         for table, body in _TABLE.findall(text):
             columns[table] = {c for c in _COLUMN.findall(body) if c not in _NO_COLUMNS}
@@ -43,7 +46,8 @@ def expected() -> Expected:
         for table, changes in _ADDED.findall(text):
             columns[table].update(_ADD.findall(changes))
         indexes.update({name: " ".join(make.split()) for make, name in _INDEX.findall(text)})
-    return Expected(columns, indexes)
+        triggers.update({name: " ".join(make.split()) for make, name in _TRIGGER.findall(text)})
+    return Expected(columns, indexes, triggers)
 
 
 @cache

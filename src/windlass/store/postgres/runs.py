@@ -1,5 +1,6 @@
 """Making and reading runs, on PostgreSQL: see `store/operations/runs.py`."""
 
+import re
 from collections.abc import Sequence
 
 from windlass.domain.run import (
@@ -7,11 +8,13 @@ from windlass.domain.run import (
     Backlog,
     Enqueued,
     Event,
+    FeedEvent,
     NewRun,
     RunFilter,
     RunRecord,
     RunRef,
 )
+from windlass.errors import BadOption
 from windlass.store.postgres.ids import check_new, id_or_nobody, only_ids
 from windlass.store.postgres.literals import plain_array, text_array_or_none
 from windlass.store.postgres.new_runs import (
@@ -23,6 +26,8 @@ from windlass.store.postgres.new_runs import (
     unpack_one,
 )
 from windlass.store.postgres.statement import Statement, every, first, one, value
+
+_PLACE = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){3}")  # era, transaction, page, place in the page
 
 
 def enqueue(runs: Sequence[NewRun], *, patient: bool) -> Statement[Sequence[Enqueued]]:
@@ -82,6 +87,13 @@ def list_events(run: RunRef, after: int, limit: int) -> Statement[Sequence[Event
     """A run's events."""
     parameters = (run.tenant, id_or_nobody(run.id), after, limit)
     return Statement("list_events", parameters, every(Event))
+
+
+def list_feed(after: str | None, limit: int) -> Statement[Sequence[FeedEvent]]:
+    """Events of all subjects."""
+    if after is not None and _PLACE.fullmatch(after) is None:
+        raise BadOption("after", f"{after!r} is not a place in the feed of this store")
+    return Statement("list_feed", (after, limit), every(FeedEvent))
 
 
 def backlog(queues: Sequence[str] | None, jobs: Sequence[str] | None) -> Statement[Backlog]:

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from windlass.domain.event import EventType
 from windlass.domain.run import Claimed, Mark, RunRef, Want
 from windlass.store.sqlite.database_errors import damaged
 from windlass.store.sqlite.moves import ready_of
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
+from windlass.store.sqlite.pages import add_to_feed
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,
@@ -116,10 +119,12 @@ class Claim:
         self.claimed += [_claimed(row, self._tx.now) for row in rows]
 
     def _read(self) -> None:
-        rows = [_Taken(*row) for row in self._tx.fetch("taken")]
-        self.claimed = [_claimed(row, self._tx.now) for row in rows]
-        last_of = {row.queue: row for row in rows}
-        self.marks = {q: _mark(row.rank, row.ready_at, row.id) for q, row in last_of.items()}
+        rows, now = self._tx.fetch("taken"), self._tx.now
+        self.claimed = [_claimed(row, now) for row in rows]
+        last_of = {run.queue: row for run, row in zip(self.claimed, rows, strict=True)}
+        for queue, row in last_of.items():
+            taken = _Taken(*row)
+            self.marks[queue] = _mark(taken.rank, taken.ready_at, taken.id)
         for queue, *end in self._tx.fetch("stops"):
             self.stops[queue] = _mark(*end)
         if len(self.claimed) >= self._want.limit:
@@ -163,45 +168,43 @@ class Claim:
         return mark.rank, int(mark.ready_at), to_blob(mark.id)
 
     def _move_each(self, names: Sequence[tuple[str, bytes]]) -> None:
-        now = self._tx.now
-        leases, events = [], []
+        leases, started = [], []
         for row in self._tx.fetch_many("get_ready", names):
             place = ready_of(row)
             attempt, seq = place.attempt + 1, place.seq + 1
             place = place._replace(attempt=attempt, token=place.token + 1, seq=seq)
-            leases.append((*place.claimed, self._worker, self._claim_no, now))
-            events.append((place.tenant, place.id, seq, EventType.STARTED, now, attempt, None))
+            leases.append((*place.claimed, seq, self._worker, self._claim_no, self._tx.now))
+            started.append((place.tenant, place.id, seq, attempt))
         self._tx.execute_many("delete_ready", names)
         self._tx.execute_many("insert_lease", leases)
-        self._tx.execute_many("insert_event", events)
+        add_to_feed(self._tx, EventType.STARTED, started)
 
 
 def _mark(rank: int, ready_at: int, blob: bytes) -> Mark:
     return Mark(rank, str(ready_at), to_id(blob))
 
 
-def _claimed(row: _Taken, now: int) -> Claimed:
-    if row.input is None:
-        raise damaged(f"run {to_id(row.id)} was ready, and has no record")
-    options = flaw = None
-    if row.options is not None:  # most have none
-        options, flaw = read_options(row.options)
-    deadline = row.deadline_at
-    return Claimed(  # with more than 15 names Python makes a dict of them first, for each run
-        row.tenant,
-        to_id(row.id),
-        job=row.job,
-        queue=row.queue,
-        token=row.token,
-        attempt=row.attempt,
-        failures=row.failures,
-        crash_count=row.crash_count,
-        input=to_raw(row.input),
-        options=options,
-        trace=row.trace,
-        schedule=None if row.schedule is None else to_id(row.schedule),
-        slot=None if row.slot is None else from_micros(row.slot),
-        deadline_at=None if deadline is None else from_micros(deadline),
-        deadline_in=None if deadline is None else (deadline - now) / 1_000_000,
+def _claimed(row: Row, now: int) -> Claimed:
+    # Taken apart at once, without the names of a _Taken: this is done for every run.
+    (
+        tenant, blob, job, queue, token, attempt, failures, crash_count, given, options, trace,
+        _, _, schedule, slot, deadline_at,
+    ) = row  # fmt: skip
+    if given is None:
+        raise damaged(f"run {to_id(blob)} was ready, and has no record")
+    start = Claimed(
+        tenant, to_id(blob), job, queue, token, attempt, failures, crash_count, to_raw(given),
+        None, trace,
+    )  # fmt: skip
+    if options is None and schedule is None and deadline_at is None:  # most have none of them
+        return start
+    read, flaw = read_options(options)
+    return msgspec.structs.replace(
+        start,
+        options=read,
+        schedule=None if schedule is None else to_id(schedule),
+        slot=None if slot is None else from_micros(slot),
+        deadline_at=None if deadline_at is None else from_micros(deadline_at),
+        deadline_in=None if deadline_at is None else (deadline_at - now) / 1_000_000,
         flaw=flaw,
     )

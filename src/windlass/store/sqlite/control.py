@@ -148,6 +148,7 @@ def _reopen(
     if max_attempts is not None:
         budget = to_options(options) or Options()
         options = to_json(msgspec.structs.replace(budget, max_attempts=max_attempts))
+    tx.execute("keep_success", (run.tenant, blob))
     tx.execute("reopen_run", (options, run.tenant, blob))
     tx.execute("delete_failure", (run.tenant, blob))
     if schedule is not None:

@@ -13,7 +13,7 @@ looked at: the write lock would be held meanwhile. If the file is moved just the
 an error that leaves the outcome open, although the file may have it.
 
 **Coming back.** A process stays with the store that it began with. A store is known by the instant
-at which its schema was made, and the process remembers the last event that it has seen there: a
+at which its schema was made, and the process remembers the last page that it has seen there: a
 file that is not the same store, or an older copy of it, is refused until the right one is back or
 the process is restarted. Otherwise tokens of leases that this process holds could come to life a
 second time, and an empty file would be taken for a store without work. Nothing is made anew where
@@ -131,7 +131,7 @@ class Custody:
                 f"{self._path} is not the store that this process has used until now: put that "
                 "file back, or restart this process to use this one."
             )
-        if self.known and _last_event(connection) < self._seen:
+        if self.known and _last_page(connection) < self._seen:
             raise StoreUnavailable(
                 f"{self._path} is an older copy of the store, without what this process has seen "
                 "there: put the newer one back, or restart every process that uses it."
@@ -146,7 +146,7 @@ class Custody:
         """Remember how far the store has come, before a connection to it is closed."""
         if self.known and not connection.in_transaction:
             with suppress(apsw.Error):
-                self._seen = max(self._seen, _last_event(connection))
+                self._seen = max(self._seen, _last_page(connection))
         lost = None if files is None else files.lost()
         if lost is not None and lost.is_log and lost.replaced:
             # Another's log is beside the file: ours must not be moved into it on closing.
@@ -161,8 +161,8 @@ def _made_at(connection: apsw.Connection) -> int | None:
     return found
 
 
-def _last_event(connection: apsw.Connection) -> int:
-    return int(connection.execute(queries()["last_event"]).get)
+def _last_page(connection: apsw.Connection) -> int:
+    return int(connection.execute(queries()["last_page"]).get)
 
 
 def gone(loss: Loss, *, committed: bool) -> StoreUnavailable:

@@ -1,4 +1,4 @@
-"""Enqueue: records, their first position and event; keys that make a repeat harmless."""
+"""Enqueue: records, their first position and page; keys that make a repeat harmless."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
@@ -6,10 +6,12 @@ from itertools import chain, islice
 import apsw
 
 from windlass.codec import canonical_hash
+from windlass.domain.event import EventType
 from windlass.domain.run import Enqueued, NewRun
 from windlass.domain.states import Status
 from windlass.errors import BadArguments, KeyConflict
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
+from windlass.store.sqlite.pages import insert_pages
 from windlass.store.sqlite.values import (
     from_micros,
     micros_of,
@@ -114,6 +116,7 @@ class Batch:
         self._times = Times(tx.now)
         self._runs: list[Row] = []
         self._tags: list[Row] = []
+        self._due: dict[str, list[bytes]] = {}  # those that are due at once, by tenant
         self._delayed = False
 
     def add(self, run: NewRun) -> Enqueued:
@@ -126,6 +129,8 @@ class Batch:
             self._tags += tags_of(run, blob)
         if due > times.now:
             self._delayed = True
+        else:
+            self._due.setdefault(run.tenant, []).append(blob)
         return times.answer(run, due)
 
     def write(self) -> None:
@@ -136,14 +141,19 @@ class Batch:
         self._tx.execute("enqueue_ready", new)
         if self._delayed:
             self._tx.execute("enqueue_timers", new)
-        self._tx.execute("enqueue_events", new)
+            self._tx.execute("enqueue_delayed", new)
+        pages = {(tenant, 1, 0): blobs for tenant, blobs in self._due.items()}
+        insert_pages(self._tx, EventType.ENQUEUED, pages)
         if self._tags:
             self._tx.execute_many("enqueue_tag", self._tags)
 
     def write_at_once(self) -> None:
         """Write the rows by one statement, which takes longer for each than many of them do."""
-        if self._runs:
-            self._tx.insert_at_once("enqueue_at_once", self._runs)
+        if not self._runs:
+            return
+        page_at = {(tenant, blobs[0]): b"".join(blobs) for tenant, blobs in self._due.items()}
+        rows = [(*row, page_at.get(row[:2])) for row in self._runs]
+        self._tx.insert_at_once("enqueue_at_once", rows)
 
 
 class Times:
@@ -186,7 +196,7 @@ class Times:
 
 
 def record_of(run: NewRun, blob: bytes, times: Times, scheduled_for: int) -> Row:
-    """The columns of enqueue_run and enqueue_at_once, and the first of fire_run."""
+    """The columns of enqueue_run, and the first of enqueue_at_once and fire_run."""
     return (
         run.tenant, blob, run.job, run.job_version, run.queue, run.priority,
         raw_text(run.input), to_json_or_none(run.options), run.key,

@@ -8,10 +8,11 @@ many rows.
 
 from typing import Any, NamedTuple, assert_never
 
-from windlass.domain.event import EFFECTS, AttemptOutcome, Effect
+from windlass.domain.event import EFFECTS, AttemptOutcome, Effect, EventType
 from windlass.domain.outcome import ErrorInfo
 from windlass.domain.states import Failure, Intent, Status, Verb, advance, under_intent
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
+from windlass.store.sqlite.pages import Told, add_to_feed
 from windlass.store.sqlite.values import to_json, to_json_or_none
 
 _DELETES = {
@@ -37,8 +38,9 @@ class Position(NamedTuple):
     seq: int
     deadline_at: int | None = None
     expires_at: int | None = None
-    worker: str | None = None
+    worker_no: int | None = None
     started_at: int | None = None
+    started_seq: int | None = None
     intent: str | None = None
     reason: str | None = None
     at: int | None = None  # since when it is ready, or when it is due
@@ -98,6 +100,7 @@ class Moves:
         self._now = tx.now
         self._left: dict[str, list[Row]] = {}
         self._rows: dict[str, list[Row]] = {}
+        self._succeeded: list[Told] = []
 
     def add(
         self,
@@ -126,8 +129,8 @@ class Moves:
         delete = _DELETES.get(place.status)
         if delete is not None:
             self._left.setdefault(delete, []).append((place.tenant, place.id))
-        attempt = EFFECTS[verb].attempt
-        if place.worker is not None and attempt is not None:
+        attempt = None if place.worker_no is None else EFFECTS[verb].attempt
+        if attempt is not None and status is not Status.SUCCEEDED:
             self._record_attempt(place, attempt, end)
         moved = place._replace(
             failures=place.failures + end.counts,
@@ -144,7 +147,8 @@ class Moves:
         for rows in (self._left, self._rows):
             for name, many in rows.items():
                 self._tx.execute_many(name, many)
-        self._left, self._rows = {}, {}
+        add_to_feed(self._tx, EventType.SUCCEEDED, self._succeeded)
+        self._left, self._rows, self._succeeded = {}, {}, []
 
     def _arrive(
         self, place: Position, status: Status, effect: Effect, end: End, data: dict[str, Any] | None
@@ -155,15 +159,18 @@ class Moves:
             case Status.SCHEDULED:
                 self._add("insert_timer", (*place.carried, place.at, place.why))
             case Status.SUCCEEDED:
-                self._end_run(place, status, None, None, None, end.result)
+                # The record says all of it: there is no row of the attempt, nor of the event.
+                self._end_run(place, status, None, end)
+                self._succeeded.append((place.tenant, place.id, place.seq, place.attempt))
+                return
             case Status.FAILED:
                 failure = end.failure or effect.failure
                 assert failure is not None
-                self._end_run(place, status, failure, end.error, None, None)
+                self._end_run(place, status, failure, end)
                 self._bury(place, status, failure, end.error)
                 data = {"failure": failure}
             case Status.CANCELED:
-                self._end_run(place, status, None, None, end.reason, None)
+                self._end_run(place, status, None, end)
                 self._bury(place, status, None, end.error)
                 data = None if end.reason is None else {"reason": end.reason}
             case Status.RUNNING | Status.WAITING | Status.PAUSED:
@@ -179,20 +186,20 @@ class Moves:
     def _record_attempt(self, lease: Position, outcome: AttemptOutcome, end: End) -> None:
         self._add(
             "insert_attempt",
-            (lease.tenant, lease.id, lease.attempt, lease.token, lease.worker,
-             AttemptOutcome.TIMEOUT if end.timed_out else outcome,
-             lease.started_at, self._now, to_json_or_none(end.error), end.version),
+            (lease.tenant, lease.id, lease.attempt, lease.token, lease.worker_no,
+             AttemptOutcome.TIMEOUT if end.timed_out else outcome, lease.started_seq,
+             lease.seq + 1, lease.started_at, self._now, to_json_or_none(end.error), end.version),
         )  # fmt: skip
 
-    def _end_run(
-        self, place: Position, status: Status, failure: Failure | None, error: ErrorInfo | None,
-        reason: str | None, result: str | None,
-    ) -> None:  # fmt: skip
+    def _end_run(self, place: Position, status: Status, failure: Failure | None, end: End) -> None:
+        error = to_json_or_none(end.error) if status is Status.FAILED else None
+        reason = end.reason if status is Status.CANCELED else None
+        result = end.result if status is Status.SUCCEEDED else None
         self._add(
             "end_run",
-            (status, failure, to_json_or_none(error), reason, result, place.attempt,
-             place.failures, place.crash_count, place.token, place.seq, place.started_at,
-             self._now, place.tenant, place.id),
+            (status, failure, error, reason, result, place.attempt, place.failures,
+             place.crash_count, place.token, place.seq, place.started_seq, place.started_at,
+             self._now, place.worker_no, end.version, place.tenant, place.id),
         )  # fmt: skip
 
     def _bury(

@@ -127,7 +127,7 @@ class OpenTransaction:
         """Return all rows of a statement."""
         return self._connection.execute(self._queries[name], bindings).fetchall()
 
-    def fetch_many(self, name: str, rows: Iterable[Sequence[Any]]) -> list[Row]:
+    def fetch_many(self, name: str, rows: Iterable[Bindings]) -> list[Row]:
         """Return what a statement finds for each of many bindings."""
         return self._connection.executemany(self._queries[name], rows).fetchall()
 

@@ -9,6 +9,7 @@ from windlass.store.sqlite import (
     artifacts,
     control,
     enqueue,
+    feed,
     finish,
     firing,
     inspection,
@@ -27,7 +28,7 @@ TogetherAtOnce = Callable[[OpenTransaction, Sequence[Any]], Callable[[], Sequenc
 _FUNCTIONS = implementations(
     Operations,
     *(runs, enqueue, control, workers, finish, sweep, jobs, schedules, firing),
-    *(artifacts, inspection),
+    *(artifacts, inspection, feed),
 )
 _DECLARED = declared(Operations)
 # Calls of these operations that wait together are done as one.

@@ -135,19 +135,19 @@ def _reap(tx: OpenTransaction, excused: Collection[str], max_crashes: int, limit
     # One without a row of its own may have been reaped in part: nobody knows how many it held.
     holders = [
         *(
-            (worker, True)
-            for (worker,) in tx.fetch("dead_workers", (tx.now, limit + len(excused)))
+            (worker, number)
+            for worker, number in tx.fetch("dead_workers", (tx.now, limit + len(excused)))
             if worker not in excused
         ),
-        *((worker, False) for (worker,) in tx.fetch("lost_workers")),
+        *((None, number) for (number,) in tx.fetch("lost_workers")),
     ]
-    for worker, registered in holders:
+    for worker, number in holders:
         if len(leases) >= limit:
             break
-        found = tx.fetch("worker_leases", (worker, max(2, limit - len(leases))))
-        alone = registered and len(found) == 1
+        found = tx.fetch("worker_leases", (number, max(2, limit - len(leases))))
+        alone = worker is not None and len(found) == 1
         leases += [(lease_of(row), alone) for row in found[: limit - len(leases)]]
-        if registered:
+        if worker is not None:
             reaped.workers.append(worker)
     reaped.more = len(leases) >= limit
     tx.execute_many("delete_worker", [(worker,) for worker in reaped.workers])

@@ -25,6 +25,7 @@ _ALL = -1
 
 def register(tx: OpenTransaction, worker: WorkerInfo, lease: float) -> datetime:
     """Make the worker known and alive; return the store's now."""
+    tx.execute("name_worker", {"id": worker.id})
     tx.execute(
         "register",
         {
@@ -137,7 +138,8 @@ def _name(lease: Position) -> tuple[str, bytes | None, int]:
 
 def retire(tx: OpenTransaction, worker: str) -> int:
     """Forget a worker that stops; return how many leases were given back."""
-    leases = [lease_of(row) for row in tx.fetch("worker_leases", (worker, _ALL))]
+    (number,) = tx.fetch_one("worker_no", (worker,)) or (None,)
+    leases = [lease_of(row) for row in tx.fetch("worker_leases", (number, _ALL))]
     give_back(tx, leases)
     tx.execute("delete_worker", (worker,))
     return len(leases)

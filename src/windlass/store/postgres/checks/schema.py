@@ -60,7 +60,12 @@ def _tables(ask: Asking) -> Iterator[Finding]:
     for table, column in ask.rows("schema_columns"):
         columns.setdefault(table, set()).add(column)
     valid: dict[str, bool] = dict(ask.rows("schema_indexes"))
-    told = [*_missing_columns(wanted, columns), *_bad_indexes(wanted, columns, valid)]
+    triggers = {name for (name,) in ask.rows("schema_triggers")}
+    told = [
+        *_missing_columns(wanted, columns),
+        *_bad_indexes(wanted, columns, valid),
+        *_missing_triggers(wanted, triggers),
+    ]
     yield from told or [
         fine(f"All {len(wanted.columns)} tables are there, and {len(wanted.indexes)} indexes.")
     ]
@@ -86,6 +91,15 @@ def _bad_indexes(
         elif not valid.get(name, True):
             advice = f"Make it anew: reindex index windlass.{name}"
             yield error(f"The index {name} is not valid: nothing uses it.", advice)
+
+
+def _missing_triggers(wanted: Expected, there: set[str]) -> Iterator[Finding]:
+    for name, make in wanted.triggers.items():
+        if name not in there:
+            yield error(
+                f"The trigger {name} is missing or switched off: the feed misses events.",
+                f"Drop it if it is there, and make it again: {make}",
+            )
 
 
 def _owners(ask: Asking) -> Iterator[Finding]:

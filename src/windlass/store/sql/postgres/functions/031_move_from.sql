@@ -5,7 +5,7 @@ language sql immutable parallel safe
 return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).rank,
            (p_from).attempt, (p_from).failures, (p_from).crash_count, (p_from).token, (p_from).seq,
            (p_from).expires_at, (p_from).deadline_at,
-           'queued', (p_from).ready_at, null, null, null, null,
+           'queued', (p_from).ready_at, null, null, null, null, null,
            p_verb, false, false, null,
            null, null, null, null, null)::windlass.move;
 
@@ -15,7 +15,7 @@ language sql immutable parallel safe
 return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).rank,
            (p_from).attempt, (p_from).failures, (p_from).crash_count, (p_from).token, (p_from).seq,
            (p_from).expires_at, (p_from).deadline_at,
-           'scheduled', (p_from).due_at, (p_from).why, null, null, null,
+           'scheduled', (p_from).due_at, (p_from).why, null, null, null, null,
            p_verb, false, false, null,
            null, null, null, null, null)::windlass.move;
 
@@ -27,6 +27,7 @@ language sql immutable parallel safe
 return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).rank,
            (p_from).attempt, (p_from).failures, (p_from).crash_count, (p_from).token, (p_from).seq,
            null, (p_from).deadline_at,
-           'running', null, null, (p_from).worker, (p_from).started_at, (p_from).intent,
+           'running', null, null, (p_from).worker_no, (p_from).started_at,
+           (p_from).started_seq, (p_from).intent,
            p_verb, windlass.attempt_of(p_verb) = 'timeout', false, null,
            null, (p_from).reason, null, null, null)::windlass.move;

@@ -26,7 +26,7 @@ begin
   return query
   with move as materialized (
     select m.tenant, m.id, m.job, m.queue, m.rank, m.attempt, m.token, m.expires_at, m.deadline_at,
-           m.worker, m.started_at, m.verb, m.deed, m.at, m.timed_out, m.version, m.result, m.error,
+           m.worker_no, m.started_at, m.started_seq, m.verb, m.deed, m.at, m.timed_out, m.version, m.result, m.error,
            m.failures + coalesce(m.counts, false)::integer as failures,
            case when m.status = 'queued' and m.next = 'queued' then m.at else p_now end as ready_at,
            coalesce(windlass.wait_of(m.deed), m.why) as why,
@@ -64,7 +64,9 @@ begin
            result = case when m.next = 'succeeded' then m.result end,
            error = case when m.next = 'failed' then m.error end,
            attempt = m.attempt, failures = m.failures, crash_count = m.crash_count,
-           token = m.token, seq = m.seq, started_at = m.started_at, finished_at = p_now
+           token = m.token, seq = m.seq, started_seq = m.started_seq,
+           started_at = m.started_at, finished_at = p_now, worker_no = m.worker_no,
+           attempt_version = m.version
       from move m
      where r.tenant = any (array[m.tenant]) and r.id = m.id
        and m.next in ('succeeded', 'failed', 'canceled')
@@ -75,19 +77,25 @@ begin
            m.error ->> 'type', m.error ->> 'fingerprint', p_now
       from move m where m.next in ('failed', 'canceled')
   ), attempted as (
-    insert into windlass.attempts (tenant, run, attempt, token, worker, outcome,
-                                   started_at, finished_at, error, version)
-    select m.tenant, m.id, m.attempt, m.token, m.worker,
+    insert into windlass.attempt_rows (tenant, run, attempt, token, worker, outcome, started_seq,
+                                       ended_seq, started_at, finished_at, error, version)
+    select m.tenant, m.id, m.attempt, m.token, windlass.worker_name(m.worker_no),
            case when m.timed_out then 'timeout' else windlass.attempt_of(m.verb) end,
-           m.started_at, p_now, m.error, m.version
-      from move m where m.worker is not null
+           m.started_seq, m.seq, m.started_at, p_now, m.error, m.version
+      from move m where m.worker_no is not null and m.next <> 'succeeded'
+  ), paged as (
+    -- The record of a success tells all of it: it needs no rows, see windlass.events.
+    insert into windlass.pages (moment, at, seq, attempt, tenant, type, subjects)
+    select windlass.page_moment(), p_now, m.seq, m.attempt, m.tenant, 'run.succeeded',
+           array_agg(m.id)
+      from move m where m.next = 'succeeded' group by m.tenant, m.seq, m.attempt
   ), logged as (
-    insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+    insert into windlass.event_rows (tenant, subject, seq, type, at, attempt, data)
     select m.tenant, m.id, m.seq, windlass.event_of(m.deed), p_now, m.attempt,
            case when m.failure is not null then json_build_object('failure', m.failure)
                 when m.reason is not null then json_build_object('reason', m.reason)
                 else m.data end
-      from move m
+      from move m where m.next <> 'succeeded'
   )
   select m.next from move m;
 end

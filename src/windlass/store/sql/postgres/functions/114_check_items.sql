@@ -186,6 +186,19 @@ language plpgsql volatile
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
+  -- Most batches are of one job. An array with a null in it is contained in none.
+  if cardinality(p_tenants) = cardinality(p_ids) and cardinality(p_jobs) = cardinality(p_ids)
+     and cardinality(p_queues) = cardinality(p_ids)
+     and cardinality(p_priorities) = cardinality(p_ids)
+     and array_position(p_ids, null) is null
+     and p_tenants <@ p_tenants[1:1] and p_jobs <@ p_jobs[1:1]
+     and p_queues <@ p_queues[1:1] and p_priorities <@ p_priorities[1:1] then
+    perform windlass.check_job(p_jobs[1]);
+    perform windlass.check_tenant(p_jobs[1], p_tenants[1]);
+    perform windlass.check_queue(p_jobs[1], p_queues[1]);
+    perform windlass.check_priority(p_jobs[1], p_priorities[1]);
+    return;
+  end if;
   perform windlass.refuse('enqueue_plain', 'arrays',
                           'have a run without tenant, id, queue or priority')
      from unnest(p_tenants, p_ids, p_jobs, p_queues, p_priorities)

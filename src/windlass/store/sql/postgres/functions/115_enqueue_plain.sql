@@ -25,9 +25,10 @@ begin
   select x.tenant, x.id, x.job, x.queue, -x.priority, v_now, 0, 0, 0, 0, 1
     from unnest(p_tenants, p_ids, p_jobs, p_queues, p_priorities)
          as x(tenant, id, job, queue, priority);
-  insert into windlass.events (tenant, subject, seq, type, at, attempt)
-  select x.tenant, x.id, 1, 'run.enqueued', v_now, 0
-    from unnest(p_tenants, p_ids) as x(tenant, id);
+  insert into windlass.pages (moment, at, seq, attempt, tenant, type, subjects)
+  select windlass.page_moment(), v_now, 1, 0, x.tenant, 'run.enqueued', array_agg(x.id)
+    from unnest(p_tenants, p_ids) with ordinality as x(tenant, id, n)
+   group by x.tenant, (x.n - 1) / 1000;  -- whoever reads a page reads all of it
   return json_build_object('now', v_now);
 exception when unique_violation then
   -- An id is known: a repeat of a call whose reply was lost. The longer way sorts it out.

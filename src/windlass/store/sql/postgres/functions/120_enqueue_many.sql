@@ -126,10 +126,15 @@ begin
       from fresh f cross join lateral unnest(f.tags) as t(tag)
      where f.tags is not null
   ), logged as (
-    insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
-    select f.tenant, f.id, 1, 'run.enqueued', v_now, 0,
-           case when f.scheduled_for > v_now then '{"why": "delay"}'::json end
-      from fresh f
+    insert into windlass.event_rows (tenant, subject, seq, type, at, attempt, data)
+    select f.tenant, f.id, 1, 'run.enqueued', v_now, 0, '{"why": "delay"}'::json
+      from fresh f where f.scheduled_for > v_now
+  ), paged as (
+    insert into windlass.pages (moment, at, seq, attempt, tenant, type, subjects)
+    select windlass.page_moment(), v_now, 1, 0, f.tenant, 'run.enqueued', array_agg(f.id)
+      from (select f.tenant, f.id, row_number() over () as n from fresh f
+             where f.scheduled_for <= v_now) f
+     group by f.tenant, (f.n - 1) / 1000  -- whoever reads a page reads all of it
   )
   select array_agg(f.tenant), array_agg(f.id), array_agg(f.input)
     into v_tenants, v_ids, v_inputs

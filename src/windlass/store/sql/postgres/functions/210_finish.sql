@@ -1,7 +1,7 @@
 -- Record the ends of attempts. Items: tenant, id, token, outcome (succeeded, retry, failed,
 -- snoozed, canceled, released, crashed), and as they apply delay, failure, result, error, counts,
 -- timed_out, version (of the definition that was run). An item counts only under the lease's
--- token; the others are returned, as by windlass.succeed.
+-- token; the others are returned, as by windlass.succeed. Of a success, error and timed_out say nothing.
 --
 -- crashed is told by a worker that outlived its handler: crash_count + 1, and the run is ready
 -- again, or failed where a failure is given.
@@ -59,7 +59,7 @@ begin
            null, g.deadline_at,  -- it was claimed once: it has started in time
            'running',
            case when g.delay > 0 then s.at + windlass.check_length(g.job, 'delay', g.delay) end,
-           null, g.worker, g.started_at, g.intent,
+           null, g.worker_no, g.started_at, g.started_seq, g.intent,
            windlass.verb_of(g.outcome, g.told_failure), g.counts, g.timed_out, g.version,
            g.told_failure,
            -- a handler that ends its own run says why in the error's message

@@ -13,7 +13,7 @@
 -- the look], "seconds": what it took to find them}. That is much where many index entries are dead:
 -- name the queues then, for a while.
 create or replace function windlass.lease_heads(
-  p_worker text, p_claim_no bigint, p_limit integer, p_jobs text[],
+  p_worker_no integer, p_claim_no bigint, p_limit integer, p_jobs text[],
   p_queues text[], p_after json, p_window integer, p_turn bigint, p_now timestamptz
 ) returns table (
   kind text, tenant text, id uuid, job text, queue text, token bigint, attempt integer,
@@ -98,14 +98,18 @@ begin
                   r.failures, r.crash_count, r.token + 1 as token, r.seq + 1 as seq,
                   r.deadline_at
       ), leased as (
-        insert into windlass.leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
-                                     attempt, failures, crash_count, token, seq, deadline_at)
-        select t.tenant, t.id, t.job, t.queue, t.rank, p_worker, p_claim_no, v_at,
-               t.attempt, t.failures, t.crash_count, t.token, t.seq, t.deadline_at
+        insert into windlass.leases (tenant, id, job, queue, rank, worker_no, claim_no, started_at,
+                                     token, attempt, failures, crash_count, seq, started_seq,
+                                     deadline_at)
+        select t.tenant, t.id, t.job, t.queue, t.rank, p_worker_no, p_claim_no, v_at,
+               t.token, t.attempt, t.failures, t.crash_count, t.seq, t.seq, t.deadline_at
           from taken t
-      ), logged as (
-        insert into windlass.events (tenant, subject, seq, type, at, attempt)
-        select t.tenant, t.id, t.seq, 'run.started', v_at, t.attempt from taken t
+      ), paged as (
+        -- The lease tells of the event, see windlass.events.
+        insert into windlass.pages (moment, at, seq, attempt, tenant, type, subjects)
+        select windlass.page_moment(), v_at, t.seq, t.attempt, t.tenant, 'run.started',
+               array_agg(t.id)
+          from taken t group by t.tenant, t.seq, t.attempt
       )
       select 'run', t.tenant, t.id, t.job, t.queue, t.token, t.attempt, t.failures,
              t.crash_count, n.input, n.options, n.trace, t.rank, t.ready_at, v_at, n.schedule,

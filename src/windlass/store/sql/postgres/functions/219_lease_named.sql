@@ -2,7 +2,7 @@
 -- ready and of known jobs and served queues. Others are passed over: a message may come twice,
 -- late, or out of order.
 create or replace function windlass.lease_named(
-  p_worker text, p_claim_no bigint, p_limit integer, p_jobs text[], p_queues text[],
+  p_worker_no integer, p_claim_no bigint, p_limit integer, p_jobs text[], p_queues text[],
   p_tenants text[], p_ids uuid[], p_now timestamptz
 ) returns table (
   tenant text, id uuid, job text, queue text, token bigint, attempt integer, failures integer,
@@ -45,14 +45,18 @@ begin
       returning r.tenant, r.id, r.job, r.queue, r.rank, r.ready_at, r.attempt + 1 as attempt,
                 r.failures, r.crash_count, r.token + 1 as token, r.seq + 1 as seq, r.deadline_at
     ), leased as (
-      insert into windlass.leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
-                                   attempt, failures, crash_count, token, seq, deadline_at)
-      select t.tenant, t.id, t.job, t.queue, t.rank, p_worker, p_claim_no, s.at,
-             t.attempt, t.failures, t.crash_count, t.token, t.seq, t.deadline_at
+      insert into windlass.leases (tenant, id, job, queue, rank, worker_no, claim_no, started_at,
+                                   token, attempt, failures, crash_count, seq, started_seq,
+                                   deadline_at)
+      select t.tenant, t.id, t.job, t.queue, t.rank, p_worker_no, p_claim_no, s.at,
+             t.token, t.attempt, t.failures, t.crash_count, t.seq, t.seq, t.deadline_at
         from taken t, stamp s
-    ), logged as (
-      insert into windlass.events (tenant, subject, seq, type, at, attempt)
-      select t.tenant, t.id, t.seq, 'run.started', s.at, t.attempt from taken t, stamp s
+    ), paged as (
+      -- The lease tells of the event, see windlass.events.
+      insert into windlass.pages (moment, at, seq, attempt, tenant, type, subjects)
+      select windlass.page_moment(), s.at, t.seq, t.attempt, t.tenant, 'run.started',
+             array_agg(t.id)
+        from taken t, stamp s group by t.tenant, t.seq, t.attempt, s.at
     )
     select t.tenant, t.id, t.job, t.queue, t.token, t.attempt, t.failures, t.crash_count,
            n.input, n.options, n.trace, t.rank, t.ready_at, s.at, n.schedule, n.slot,

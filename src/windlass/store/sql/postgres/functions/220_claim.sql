@@ -18,11 +18,11 @@ as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := windlass.now();
-  v_alive boolean := windlass.hold_worker(p_worker, v_now);
+  v_worker_no integer := windlass.hold_worker(p_worker, v_now);
 begin
-  if v_alive is null then
+  if v_worker_no is null then
     return;  -- its row is locked
-  elsif not v_alive then
+  elsif v_worker_no = 0 then
     raise exception 'worker % is not registered, or its lease has run out', p_worker
       using errcode = 'WL008', detail = json_build_array(p_worker)::text;
   end if;
@@ -30,7 +30,7 @@ begin
     select h.tenant, h.id, h.job, h.queue, h.token, h.attempt, h.failures, h.crash_count, h.input,
            h.options, h.trace, h.rank, h.ready_at, h.started_at, h.schedule, h.slot,
            h.deadline_at
-      from windlass.lease_heads(p_worker, p_claim_no, p_limit, p_jobs, p_queues, p_after,
+      from windlass.lease_heads(v_worker_no, p_claim_no, p_limit, p_jobs, p_queues, p_after,
                                 p_window, coalesce(p_turn, p_claim_no), v_now) h
      where h.kind = 'run';
 end

@@ -16,16 +16,16 @@ as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := windlass.now();
-  v_alive boolean := windlass.hold_worker(p_worker, v_now);
+  v_worker_no integer := windlass.hold_worker(p_worker, v_now);
 begin
-  if v_alive is null then
+  if v_worker_no is null then
     return;  -- its row is locked
-  elsif not v_alive then
+  elsif v_worker_no = 0 then
     raise exception 'worker % is not registered, or its lease has run out', p_worker
       using errcode = 'WL008', detail = json_build_array(p_worker)::text;
   end if;
   return query
-    select * from windlass.lease_named(p_worker, p_claim_no, p_limit, p_jobs, p_queues,
+    select * from windlass.lease_named(v_worker_no, p_claim_no, p_limit, p_jobs, p_queues,
                                        p_tenants, p_ids, v_now);
 end
 $$;

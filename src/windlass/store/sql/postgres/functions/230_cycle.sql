@@ -31,7 +31,7 @@ as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := windlass.now();
-  v_alive boolean;
+  v_worker_no integer;
 begin
   kind := 'now';
   started_at := v_now;
@@ -56,17 +56,17 @@ begin
     -- Later than what ended above, which may be what is claimed here. Asked once: an instant
     -- later the worker might be dead, and what ended must count all the same.
     v_now := windlass.now();
-    v_alive := windlass.hold_worker(p_worker, v_now);
-    if v_alive is not true then
-      kind := case when v_alive is null then 'locked' else 'refused' end;
+    v_worker_no := windlass.hold_worker(p_worker, v_now);
+    if coalesce(v_worker_no, 0) = 0 then
+      kind := case when v_worker_no is null then 'locked' else 'refused' end;
       return next;
     elsif p_run_ids is not null then
       return query
-        select 'run', c.* from windlass.lease_named(p_worker, p_claim_no, p_limit, p_jobs,
+        select 'run', c.* from windlass.lease_named(v_worker_no, p_claim_no, p_limit, p_jobs,
                                                     p_queues, p_run_tenants, p_run_ids, v_now) c;
     else
       return query
-        select c.* from windlass.lease_heads(p_worker, p_claim_no, p_limit, p_jobs, p_queues,
+        select c.* from windlass.lease_heads(v_worker_no, p_claim_no, p_limit, p_jobs, p_queues,
                                              p_after, p_window, coalesce(p_turn, p_claim_no),
                                              v_now) c;
     end if;

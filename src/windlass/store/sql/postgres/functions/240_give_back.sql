@@ -3,7 +3,7 @@
 -- p_claim_no: only leases of claims up to this number; p_keep: never these leases. p_blamed: ends,
 -- see windlass.finish, for those of them that are not merely interrupted.
 create or replace function windlass.give_back(
-  p_worker text, p_claim_no bigint, p_keep_tenants text[], p_keep_ids uuid[],
+  p_worker_no integer, p_claim_no bigint, p_keep_tenants text[], p_keep_ids uuid[],
   p_keep_tokens bigint[], p_blamed json default null
 ) returns integer
 language plpgsql volatile security definer
@@ -27,7 +27,7 @@ begin
     into v_items
     from (select l.tenant, l.id, l.token
             from windlass.leases l
-           where l.worker = p_worker and l.claim_no <= p_claim_no
+           where l.worker_no = p_worker_no and l.claim_no <= p_claim_no
              -- not a join, which could walk all leases; and no nulls, which would keep them all
              and (l.tenant, l.id, l.token) not in (
                select k.tenant, k.id, k.token

@@ -21,6 +21,7 @@ set enable_bitmapscan = off
 as $$
 declare
   v_now timestamptz := windlass.now();
+  v_worker_no integer;
   v_released integer;
   v_orders json;
   v_lost json;
@@ -34,7 +35,8 @@ begin
                                               (p_blocked ->> 'seconds')::double precision)) end,
          blocked_tenant = p_blocked ->> 'tenant',
          blocked_run = p_blocked ->> 'run'
-   where w.id = p_worker;
+   where w.id = p_worker
+  returning w.worker_no into v_worker_no;
   if not found then
     select json_agg(json_build_object('tenant', h.tenant, 'id', h.id, 'token', h.token))
       into v_lost
@@ -42,7 +44,7 @@ begin
     return json_build_object('now', v_now, 'alive', false, 'lost', v_lost);
   end if;
   begin
-    v_released := windlass.give_back(p_worker, p_settled, p_tenants, p_ids, p_tokens,
+    v_released := windlass.give_back(v_worker_no, p_settled, p_tenants, p_ids, p_tokens,
                                      p_blocked -> 'blamed');
   exception when lock_not_available then
     v_released := 0;  -- they are given back another time; the worker must live on
@@ -51,12 +53,13 @@ begin
                                     'intent', l.intent, 'reason', l.reason))
     into v_orders
     from windlass.leases l
-   where l.worker = p_worker and l.intent is not null;
+   where l.worker_no = v_worker_no and l.intent is not null;
   select json_agg(json_build_object('tenant', h.tenant, 'id', h.id, 'token', h.token))
     into v_lost
     from unnest(p_tenants, p_ids, p_tokens) as h(tenant, id, token)
    where (select true from windlass.leases l
-           where l.tenant = h.tenant and l.id = h.id and l.token = h.token limit 1) is null;
+           where l.tenant = h.tenant and l.id = h.id and l.token = h.token
+             and l.worker_no = v_worker_no limit 1) is null;
   return json_build_object('now', v_now, 'alive', true, 'orders', v_orders, 'lost', v_lost,
                            'released', v_released);
 end

@@ -34,7 +34,7 @@ begin
              m.deadline_at
         from moved m, stamp s
     ), logged as (
-      insert into windlass.events (tenant, subject, seq, type, at, attempt)
+      insert into windlass.event_rows (tenant, subject, seq, type, at, attempt)
       select m.tenant, m.id, m.seq, 'run.queued', s.at, m.attempt from moved m, stamp s
     )
     select m.tenant, m.id from moved m;

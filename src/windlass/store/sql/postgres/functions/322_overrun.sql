@@ -48,7 +48,7 @@ begin
       from (select l.ctid as place, l.tenant, l.id from windlass.leases l
              where l.deadline_at <= p_until
                and l.deadline_at + (select w.alive_until - w.renewed_at from windlass.workers w
-                                     where w.id = l.worker) <= p_until
+                                     where w.worker_no = l.worker_no) <= p_until
              order by l.deadline_at for update skip locked) l
      cross join lateral (select 1 from windlass.runs r
                           where r.tenant = l.tenant and r.id = l.id

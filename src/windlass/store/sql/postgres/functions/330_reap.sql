@@ -21,7 +21,7 @@ as $$
 declare
   v_left integer := p_limit;
   v_alone boolean;
-  v_worker text;
+  v_worker record;
   v_workers text[] := '{}';
   v_spared integer;
   v_reaped integer := 0;
@@ -31,7 +31,7 @@ declare
 begin
   -- The row lock asks again whether it is still dead: a renewal may just have come.
   for v_worker in
-    select w.id from windlass.workers w
+    select w.id, w.worker_no from windlass.workers w
      where w.alive_until <= p_now
        and not (p_spare
                 and windlass.is_excused(w.renewed_at, w.alive_until, p_now, p_every))
@@ -41,41 +41,42 @@ begin
     select coalesce(array_agg(l.place), '{}') into v_places
       from (select l.place
               from (select l.ctid as place, l.tenant, l.id from windlass.leases l
-                     where l.worker = v_worker for update skip locked) l
+                     where l.worker_no = v_worker.worker_no for update skip locked) l
              cross join lateral (select 1 from windlass.runs r
                                   where r.tenant = l.tenant and r.id = l.id
                                     for no key update skip locked) r
              limit v_left) l;
     select count(*) = 1 into v_alone
-      from (select 1 from windlass.leases l where l.worker = v_worker limit 2) l;
+      from (select 1 from windlass.leases l where l.worker_no = v_worker.worker_no limit 2) l;
     select * into v_some
       from windlass.take_back(v_places, windlass.crash_limit(p_max_crashes, v_alone));
     v_left := v_left - cardinality(v_places);
     v_reaped := v_reaped + v_some.reaped;
     v_crashed := v_crashed + v_some.crashed;
-    v_workers := v_workers || v_worker;
+    v_workers := v_workers || v_worker.id;
     -- Also where the limit leaves some of its leases for the next time: it must not be revived
     -- by a renewal in between. A lease without a worker is dead.
-    delete from windlass.workers w where w.id = v_worker;
+    delete from windlass.workers w where w.id = v_worker.id;
   end loop;
   -- One probe of the index for each worker with leases.
-  with recursive holder (worker) as (
-    (select l.worker from windlass.leases l order by l.worker limit 1)
+  with recursive holder (worker_no) as (
+    (select l.worker_no from windlass.leases l order by l.worker_no limit 1)
     union all
-    select l.worker
+    select l.worker_no
       from holder h
-     cross join lateral (select l.worker from windlass.leases l
-                          where l.worker > h.worker order by l.worker limit 1) l
+     cross join lateral (select l.worker_no from windlass.leases l
+                          where l.worker_no > h.worker_no order by l.worker_no limit 1) l
   )
   select coalesce(array_agg(l.place), '{}') into v_places
     from (select l.place
             from holder h
            cross join lateral (select l.ctid as place, l.tenant, l.id from windlass.leases l
-                                where l.worker = h.worker for update skip locked) l
+                                where l.worker_no = h.worker_no for update skip locked) l
            cross join lateral (select 1 from windlass.runs r
                                 where r.tenant = l.tenant and r.id = l.id
                                   for no key update skip locked) r
-           where (select true from windlass.workers w where w.id = h.worker limit 1) is null
+           where (select true from windlass.workers w
+                   where w.worker_no = h.worker_no limit 1) is null
            limit v_left) l;
   select * into v_some from windlass.take_back(v_places, windlass.crash_limit(p_max_crashes, false));
   v_left := v_left - cardinality(v_places);

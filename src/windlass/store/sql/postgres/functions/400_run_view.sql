@@ -13,9 +13,12 @@ select r.tenant, r.id, r.job, r.queue,
        coalesce(r.crash_count, l.crash_count, q.crash_count, t.crash_count, 0) as crash_count,
        coalesce(r.token, l.token, q.token, t.token, 0) as token,
        r.created_at, r.scheduled_for,
-       coalesce((select e.at from windlass.events e
+       -- Its last event has the seq that it carries; if there is no row of it, the record or the lease
+       -- has its time.
+       coalesce((select e.at from windlass.event_rows e
                   where e.tenant = r.tenant and e.subject = r.id
-                  order by e.seq desc limit 1), r.created_at) as updated_at,
+                    and e.seq = coalesce(r.seq, l.seq, q.seq, t.seq)),
+                r.finished_at, l.started_at, r.created_at) as updated_at,
        r.input, r.key, coalesce(r.tags, '{}') as tags, r.options, r.trace,
        r.result, r.error, r.failure,
        l.intent, coalesce(r.reason, l.reason) as reason,
@@ -23,7 +26,8 @@ select r.tenant, r.id, r.job, r.queue,
        r.expires_at,
        coalesce(r.started_at, l.started_at, a.started_at) as started_at,
        r.finished_at, r.stale_at, f.discarded_at,
-       coalesce(l.worker, a.worker) as worker,
+       coalesce((select n.name from windlass.worker_names n where n.worker_no = l.worker_no),
+                'worker ' || l.worker_no, a.worker) as worker,
        p.fraction as progress, p.message as progress_message,
        coalesce(a.attempts, '[]') as attempts,
        r.schedule, r.slot, r.deadline_at

@@ -7,7 +7,6 @@ set search_path = pg_catalog, windlass, pg_temp
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
-set enable_sort = off
 as $$
 #variable_conflict use_column
 begin

@@ -24,11 +24,11 @@ begin
            w.blocked_since, w.blocked_tenant, w.blocked_run,
            v_now, h.busy, coalesce(r.running, '[]')
       from windlass.workers w
-     cross join lateral (select count(*) as busy from windlass.leases l where l.worker = w.id) h
+     cross join lateral (select count(*) as busy from windlass.leases l where l.worker_no = w.worker_no) h
      cross join lateral (select json_agg(row_to_json(x)) as running
                            from (select l.tenant, l.id, l.job, l.queue, l.attempt, l.started_at
                                    from windlass.leases l
-                                  where l.worker = w.id
+                                  where l.worker_no = w.worker_no
                                   order by l.started_at, l.id limit p_most) x) r
      order by w.started_at, w.id;
 end

@@ -18,11 +18,11 @@ declare
   v_before timestamptz := v_now - make_interval(secs => p_late);
 begin
   return query
-    select l.tenant, l.id, l.job, l.worker, l.started_at, t.timeout, w.alive_until, v_now
+    select l.tenant, l.id, l.job, windlass.worker_name(l.worker_no), l.started_at, t.timeout, w.alive_until, v_now
       from windlass.leases l
       join windlass.runs r on r.tenant = l.tenant and r.id = l.id
       left join windlass.jobs j on j.tenant = l.tenant and j.name = l.job
-      left join windlass.workers w on w.id = l.worker
+      left join windlass.workers w on w.worker_no = l.worker_no
      cross join lateral (
        select coalesce(case when json_typeof(r.options -> 'timeout') = 'number'
                             then (r.options ->> 'timeout')::double precision end,

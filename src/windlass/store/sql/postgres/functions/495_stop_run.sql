@@ -30,7 +30,7 @@ begin
      where l.tenant = p_tenant and l.id = p_id
     returning l.seq, l.attempt into v_lease;
     if found then
-      insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+      insert into windlass.event_rows (tenant, subject, seq, type, at, attempt, data)
       values (p_tenant, p_id, v_lease.seq, 'run.cancel_requested', windlass.now(), v_lease.attempt,
               case when p_reason is not null then json_build_object('reason', p_reason) end)
       on conflict do nothing;  -- asked before: the first request stands

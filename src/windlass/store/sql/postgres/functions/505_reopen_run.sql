@@ -24,11 +24,19 @@ begin
         or (v_run.status = 'succeeded' and v_run.stale_at is null) then
     perform windlass.refuse_verb(p_id, v_run.status, p_verb);
   end if;
+  if v_run.status = 'succeeded' then
+    -- Only the record tells of this attempt, and it will not any more.
+    insert into windlass.attempt_rows (tenant, run, attempt, token, worker, outcome, started_seq,
+                                       ended_seq, started_at, finished_at, version)
+    values (p_tenant, p_id, v_run.attempt, v_run.token, windlass.worker_name(v_run.worker_no),
+            'succeeded', v_run.started_seq, v_run.seq, v_run.started_at, v_run.finished_at,
+            v_run.attempt_version);
+  end if;
   update windlass.runs r
      set status = null, failure = null, result = null, error = null, reason = null,
          attempt = null, failures = null, crash_count = null, token = null, seq = null,
-         started_at = null, finished_at = null, stale_at = null, expires_at = null,
-         deadline_at = null,
+         started_seq = null, started_at = null, finished_at = null, worker_no = null,
+         attempt_version = null, stale_at = null, expires_at = null, deadline_at = null,
          options = case when p_max_attempts is null then r.options
                         else (coalesce(r.options::jsonb, '{}')
                               || jsonb_build_object('max_attempts', p_max_attempts))::json end
@@ -46,7 +54,7 @@ begin
   return row(p_tenant, p_id, v_run.job, v_run.queue, -v_run.priority,
              v_run.attempt, 0, 0, v_run.token, v_run.seq,
              null, null,
-             v_run.status, null, null, null, null, null,
+             v_run.status, null, null, null, null, null, null,
              p_verb, false, false, null,
              null, null, null, null, null)::windlass.move;
 end

@@ -34,7 +34,7 @@ begin
     update windlass.failures f set discarded_at = v_now from letter l
      where f.tenant = any (array[l.tenant]) and f.id = l.id
   ), logged as (
-    insert into windlass.events (tenant, subject, seq, type, at, attempt)
+    insert into windlass.event_rows (tenant, subject, seq, type, at, attempt)
     select p_tenant, l.id, l.seq, 'run.discarded', v_now, l.attempt from letter l
   )
   select count(*) into v_count from letter;

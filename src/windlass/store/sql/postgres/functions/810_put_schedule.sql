@@ -53,7 +53,7 @@ begin
              p_new.options, p_new.overlap, p_new.enabled, p_new.origin,
              case when p_new.enabled then p_new.next_slot end,
              -- An id that was deleted goes on with its numbers, and is younger than their events.
-             1 + coalesce((select e.seq from windlass.events e
+             1 + coalesce((select e.seq from windlass.event_rows e
                             where e.tenant = p_new.tenant and e.subject = p_new.id
                             order by e.seq desc limit 1), 0),
              t.now, t.now
@@ -68,7 +68,7 @@ begin
         perform windlass.drop_slots(stored.tenant, stored.id, null);
       end if;
       what := 'created';
-      insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+      insert into windlass.event_rows (tenant, subject, seq, type, at, attempt, data)
       values (stored.tenant, stored.id, stored.seq, 'schedule.created', stored.created_at, 0,
               json_build_object('job', stored.job));
       return;
@@ -98,7 +98,7 @@ begin
     returning * into stored;
     what := case when v_same then 'unchanged' else 'changed' end;
     if not v_same then
-      insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+      insert into windlass.event_rows (tenant, subject, seq, type, at, attempt, data)
       values (stored.tenant, stored.id, stored.seq, 'schedule.changed', v_now, 0,
               json_build_object('version', stored.version));
     end if;

@@ -26,7 +26,7 @@ begin
          seq = s.seq + 1, updated_at = v_now
    where s.tenant = v_row.tenant and s.id = v_row.id
   returning * into v_row;
-  insert into windlass.events (tenant, subject, seq, type, at, attempt)
+  insert into windlass.event_rows (tenant, subject, seq, type, at, attempt)
   values (v_row.tenant, v_row.id, v_row.seq,
           case when p_enabled then 'schedule.resumed' else 'schedule.paused' end, v_now, 0);
   return row_to_json(v_row);

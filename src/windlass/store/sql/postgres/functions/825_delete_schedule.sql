@@ -24,7 +24,7 @@ begin
   end if;
   delete from windlass.schedule_live l where l.tenant = v_row.tenant and l.schedule = v_row.id;
   delete from windlass.schedules s where s.tenant = v_row.tenant and s.id = v_row.id;
-  insert into windlass.events (tenant, subject, seq, type, at, attempt)
+  insert into windlass.event_rows (tenant, subject, seq, type, at, attempt)
   values (v_row.tenant, v_row.id, v_row.seq + 1, 'schedule.deleted', windlass.now(), 0);
   return true;
 end

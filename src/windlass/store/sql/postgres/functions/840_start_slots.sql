@@ -49,7 +49,7 @@ begin
       from item i cross join lateral unnest(i.tags) as t(tag)
      where i.tags is not null
   ), logged as (
-    insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+    insert into windlass.event_rows (tenant, subject, seq, type, at, attempt, data)
     select i.tenant, i.id, 1, 'run.enqueued', p_now, 0,
            case when i.due > p_now
                 then json_build_object('why', 'delay', 'schedule', i.schedule,

@@ -44,7 +44,7 @@ begin
       from told t
      where s.tenant = any (array[t.tenant]) and s.id = t.id
   ), missed as (
-    insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+    insert into windlass.event_rows (tenant, subject, seq, type, at, attempt, data)
     select t.tenant, t.id, t.seq, 'schedule.missed', p_now, 0,
            case when t.at_least
                 then json_build_object('slots', m.slots, 'count', t.missed_count,
@@ -55,7 +55,7 @@ begin
                            from json_array_elements_text(t.missed) as m(slot)) m
      where t.missed_count > 0
   )
-  insert into windlass.events (tenant, subject, seq, type, at, attempt, data)
+  insert into windlass.event_rows (tenant, subject, seq, type, at, attempt, data)
   select t.tenant, t.id, t.seq + s.nth, 'schedule.skipped', p_now, 0,
          json_build_object('slot', windlass.iso(s.slot), 'why', s.why)
     from told t

@@ -5,6 +5,10 @@
 -- the page (fillfactor), so it is a HOT update. The position tables are small and churn:
 -- vacuum visits them early and often. They have no foreign keys; the functions keep them
 -- right, and the history checker of the fault tests proves it.
+--
+-- What the record or the lease already says is written nowhere else. The views events and attempts
+-- (functions/395_history.sql) put a run's history together from the record, the lease, event_rows and
+-- attempt_rows.
 
 create table windlass.jobs (
   tenant        text not null,
@@ -51,8 +55,11 @@ create table windlass.runs (
   crash_count   integer,
   token         bigint,
   seq           integer,
+  started_seq   integer,  -- of the last attempt, the one that ended the run if one did
   started_at    timestamptz,
   finished_at   timestamptz,
+  worker_no     integer,
+  attempt_version text,  -- of the job file that the attempt ran, if its worker told
   stale_at      timestamptz,
   primary key (tenant, id),
   check ((status is null) = (finished_at is null)),
@@ -115,21 +122,22 @@ create table windlass.leases (
   job         text not null,
   queue       text not null,
   rank        integer not null,
-  worker      text not null,
+  worker_no   integer not null,
   claim_no    bigint not null,
   started_at  timestamptz not null,
+  token       bigint not null,
   attempt     integer not null,
   failures    integer not null,
   crash_count integer not null,
-  token       bigint not null,
   seq         integer not null,
+  started_seq integer not null,  -- seq as the claim left it: that of run.started
   deadline_at timestamptz,
   intent      text check (intent in ('cancel')),
   reason      text,
   primary key (tenant, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-create index leases_by_worker on windlass.leases (worker);
+create index leases_by_worker on windlass.leases (worker_no);
 create index leases_by_deadline on windlass.leases (deadline_at) where deadline_at is not null;
 
 -- A run on its way from one position to the next, or to its end: see windlass.make_moves.
@@ -140,14 +148,23 @@ create type windlass.move as (
   expires_at timestamptz, deadline_at timestamptz,
   -- where it comes from: its status; since when it is ready, or when and for what it waits; the lease
   -- that it leaves
-  status text, at timestamptz, why text, worker text, started_at timestamptz, intent text,
+  status text, at timestamptz, why text, worker_no integer, started_at timestamptz,
+  started_seq integer, intent text,
   -- what happens to it, and what is known of that; `at` may be another time by then
   verb text, counts boolean, timed_out boolean, version text,
   failure text, reason text, result json, error json, data json
 );
 
+-- A worker's number stands for it in leases and records; its name is kept here when it is gone. No
+-- number is used twice.
+create table windlass.worker_names (
+  worker_no integer generated always as identity primary key,
+  name      text not null
+);
+
 create table windlass.workers (
   id          text primary key,
+  worker_no   integer not null,
   host        text not null,
   pid         integer not null,
   version     text not null,
@@ -163,6 +180,8 @@ create table windlass.workers (
   blocked_run    text
 ) with (fillfactor = 50);
 
+create unique index workers_by_no on windlass.workers (worker_no);
+
 -- When somebody swept, for those who judge by time: an outage is no crash of the workers. Only the
 -- latest sweep is kept, and those that ended a gap (nobody had swept since gap_from) that still
 -- counts. A row is added, never changed: a sweep in a transaction that stays open blocks no other.
@@ -173,7 +192,8 @@ create table windlass.sweeps (
 
 create index sweeps_by_time on windlass.sweeps (at);
 
-create table windlass.attempts (
+-- The attempts that their run's record does not tell of: all but the last one of a run that succeeded.
+create table windlass.attempt_rows (
   tenant      text not null,
   run         uuid not null,
   attempt     integer not null,
@@ -181,13 +201,17 @@ create table windlass.attempts (
   worker      text not null,
   outcome     text not null check (outcome in ('succeeded', 'failed', 'timeout', 'snoozed',
                                                'canceled', 'interrupted', 'crashed')),
+  started_seq integer not null,
+  ended_seq   integer not null,
   started_at  timestamptz not null,
   finished_at timestamptz not null,
   error       json,
+  version     text,
   primary key (tenant, run, attempt)
 );
 
-create table windlass.events (
+-- The events that no record, lease or attempt tells of.
+create table windlass.event_rows (
   tenant  text not null,
   subject uuid not null,
   seq     integer not null,
@@ -197,6 +221,41 @@ create table windlass.events (
   data    json,
   primary key (tenant, subject, seq)
 );
+
+-- The feed: every event of every subject, in the order (era, moment, n, place in the page). A page has
+-- what one statement wrote of one tenant, type, seq and attempt, and the data of these events if they
+-- have any.
+--
+-- moment is by default the number of the writing transaction, or of the last one that had begun when the
+-- page was written: whatever depends on a committed page has a later place (its moment is not smaller,
+-- and n is larger). A page may be read once no transaction up to its moment runs any more: nothing that
+-- is committed later has an earlier place.
+create table windlass.pages (
+  moment   bigint not null,
+  n        bigint generated always as identity,
+  at       timestamptz not null,
+  era      integer not null default 1,
+  seq      integer not null,
+  attempt  integer not null,
+  tenant   text not null,
+  type     text not null,
+  subjects uuid[] not null,
+  data     json[],
+  primary key (era, moment, n)
+);
+
+alter table windlass.pages alter column subjects set storage external;  -- ids do not compress
+
+-- What is written to event_rows is paged by a trigger, so that no writer can forget. Its function is in
+-- functions/035_pages.sql; here it has only its name. (A trigger cannot be replaced while somebody has
+-- an event in an open transaction.)
+create function windlass.page_events() returns trigger
+language plpgsql as 'begin return null; end';
+
+create trigger page_events
+  after insert on windlass.event_rows
+  referencing new table as fresh
+  for each statement execute function windlass.page_events();
 
 create table windlass.failures (
   tenant       text not null,

@@ -1,5 +1,4 @@
--- Artifacts: what is known of bytes that are kept elsewhere, at `location`. And the version of its
--- job's definition that an attempt ran, where its worker told: a job file changes while it runs.
+-- Artifacts: what is known of bytes that are kept elsewhere, at `location`.
 
 create table windlass.artifacts (
   tenant       text not null,
@@ -15,5 +14,3 @@ create table windlass.artifacts (
 );
 
 create index artifacts_by_run on windlass.artifacts (tenant, run) where run is not null;
-
-alter table windlass.attempts add column version text;

@@ -108,6 +108,12 @@ select c.relname::text, i.indisvalid and i.indisready
   from pg_class c join pg_index i on i.indexrelid = c.oid
  where c.relnamespace = to_regnamespace('windlass')
 
+-- name: schema_triggers
+-- Those that are switched on.
+select t.tgname::text
+  from pg_class c join pg_trigger t on t.tgrelid = c.oid
+ where c.relnamespace = to_regnamespace('windlass') and not t.tgisinternal and t.tgenabled = 'O'
+
 -- name: data_folder
 -- Null where we may not know.
 select case when pg_has_role('pg_read_all_settings', 'usage')

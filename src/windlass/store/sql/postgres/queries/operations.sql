@@ -93,6 +93,9 @@ select windlass.json_text(a) from windlass.list_attempts(%s, %s::uuid, %s, %s) a
 -- name: list_events
 select windlass.json_text(e) from windlass.list_events(%s, %s::uuid, %s, %s) e
 
+-- name: list_feed
+select windlass.json_text(e) from windlass.list_feed(%s, %s) e
+
 -- name: backlog
 select windlass.json_text(b) from windlass.backlog(%s::text[], %s::text[]) b
 

@@ -124,10 +124,12 @@ select c.oid::regclass::text, md5(concat(pg_get_viewdef(c.oid), c.reloptions::te
   from pg_class c where c.relnamespace = to_regnamespace('windlass') and c.relkind = 'v'
 
 -- name: all_routines
--- What would drop all functions, then all views. Together, because some depend on others.
+-- What would drop all functions, then all views. Together, because some depend on others. Not those of
+-- triggers: they take and return nothing, so they can always be replaced.
 select x.statement
   from (select 1 as n, 'drop routine ' || string_agg(p.oid::regprocedure::text, ', ') as statement
-          from pg_proc p where p.pronamespace = 'windlass'::regnamespace
+          from pg_proc p
+         where p.pronamespace = 'windlass'::regnamespace and p.prorettype <> 'trigger'::regtype
          union all
         select 2, 'drop view ' || string_agg(c.oid::regclass::text, ', ')
           from pg_class c

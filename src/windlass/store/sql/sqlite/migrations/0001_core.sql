@@ -4,9 +4,12 @@
 -- and runs.status is set. Same tables, columns and names as on PostgreSQL. What differs:
 -- ids are the 16 bytes of the UUID, times are microseconds since 1970 in UTC, JSON and
 -- lists are text. Small rows that are found by their whole key live in the key's own tree
--- (without rowid); runs, whose inputs and results may be large, and events, whose rowid is
+-- (without rowid); runs, whose inputs and results may be large, and pages, whose rowid is
 -- the order of the feed, do not. There are no foreign keys on the hot tables: the program
 -- keeps them right, and the history checker of the fault tests proves it.
+--
+-- What the record or the lease already says is written nowhere else. The views events and attempts
+-- put a run's history together from the record, the lease, event_rows and attempt_rows.
 
 create table jobs (
   tenant        text not null,
@@ -53,8 +56,12 @@ create table runs (
   crash_count   integer,
   token         integer,
   seq           integer,
+  -- of the attempt that ended the run, if one did
+  started_seq   integer,
   started_at    integer,
   finished_at   integer,
+  worker_no     integer,
+  attempt_version text,
   stale_at      integer,
   primary key (tenant, id),
   check ((status is null) = (finished_at is null)),
@@ -116,25 +123,34 @@ create table leases (
   job         text not null,
   queue       text not null,
   rank        integer not null,
-  worker      text not null,
+  worker_no   integer not null,
   claim_no    integer not null,
   started_at  integer not null,
+  token       integer not null,
   attempt     integer not null,
   failures    integer not null,
   crash_count integer not null,
-  token       integer not null,
   seq         integer not null,
+  started_seq integer not null,  -- seq as the claim left it: that of run.started
   deadline_at integer,
   intent      text check (intent in ('cancel')),
   reason      text,
   primary key (tenant, id)
 ) strict, without rowid;
 
-create index leases_by_worker on leases (worker);
+create index leases_by_worker on leases (worker_no);
 create index leases_by_deadline on leases (deadline_at) where deadline_at is not null;
+
+-- A worker's number stands for it in leases and records; its name is kept here when it is gone. No
+-- number is used twice, so a lease of a number that no worker has is dead.
+create table worker_names (
+  worker_no integer primary key autoincrement,
+  name      text not null
+) strict;
 
 create table workers (
   id          text primary key,
+  worker_no   integer not null,
   host        text not null,
   pid         integer not null,
   version     text not null,
@@ -150,6 +166,8 @@ create table workers (
   blocked_run    text
 ) strict, without rowid;
 
+create unique index workers_by_no on workers (worker_no);
+
 -- When somebody swept, for those who judge by time: an outage is no crash of the workers. Only the
 -- latest sweep is kept, and those that ended a gap (nobody had swept since gap_from) that still
 -- counts.
@@ -158,7 +176,9 @@ create table sweeps (
   gap_from integer
 ) strict;
 
-create table attempts (
+-- The attempts that their run's record does not tell of: all but the last one of a run that
+-- succeeded.
+create table attempt_rows (
   tenant      text not null,
   run         blob not null,
   attempt     integer not null,
@@ -166,14 +186,23 @@ create table attempts (
   worker      text not null,
   outcome     text not null check (outcome in ('succeeded', 'failed', 'timeout', 'snoozed',
                                                'canceled', 'interrupted', 'crashed')),
+  started_seq integer not null,
+  ended_seq   integer not null,
   started_at  integer not null,
   finished_at integer not null,
   error       text,
+  version     text,  -- of the job's definition that it ran, where its worker told
   primary key (tenant, run, attempt)
 ) strict, without rowid;
 
-create table events (
-  n       integer primary key,  -- the order of the feed: there is one writer at a time
+-- For the view events, which gives a page of a long history in the order of seq. Only a run that was
+-- reopened after its success has rows in the second one.
+create index attempt_rows_by_start on attempt_rows (tenant, run, started_seq);
+create index attempt_rows_succeeded on attempt_rows (tenant, run, ended_seq)
+  where outcome = 'succeeded';
+
+-- The events that no record, lease or attempt tells of.
+create table event_rows (
   tenant  text not null,
   subject blob not null,
   seq     integer not null,
@@ -181,8 +210,31 @@ create table events (
   at      integer not null,
   attempt integer not null,
   data    text,
-  unique (tenant, subject, seq)
+  primary key (tenant, subject, seq)
+) strict, without rowid;
+
+-- The feed: every event of every subject, in the order (era, n, place in the page). There is one
+-- writer at a time, so n is the order of the commits. A page has what one statement wrote of one
+-- tenant, type, seq and attempt; its subjects are the 16 bytes of each id, one after another. Only a
+-- page of one event may have data.
+create table pages (
+  n        integer primary key autoincrement,  -- no number is used twice, also if pages are deleted
+  era      integer not null default 1,
+  at       integer not null,
+  tenant   text not null,
+  type     text not null,
+  seq      integer not null,
+  attempt  integer not null,
+  subjects blob not null,
+  data     text
 ) strict;
+
+-- Whatever is written here is in the feed: no writer can forget it.
+create trigger event_rows_paged after insert on event_rows
+begin
+  insert into pages (at, tenant, type, seq, attempt, subjects, data)
+  values (new.at, new.tenant, new.type, new.seq, new.attempt, new.subject, new.data);
+end;
 
 create table failures (
   tenant       text not null,
@@ -225,3 +277,45 @@ create table progress (
   at       integer not null,
   primary key (tenant, id)
 ) strict, without rowid;
+
+-- All events, in the order of columns that every reader expects. Each branch finds those of one
+-- subject by a key, and in the order of seq. The casts give the columns of all branches one type:
+-- otherwise SQLite collects and sorts the whole history before it returns the first row.
+create view events (tenant, subject, seq, type, at, attempt, data) as
+select tenant, subject, seq, type, at, attempt, data from event_rows
+union all
+select r.tenant, r.id, cast(1 as integer), cast('run.enqueued' as text), r.created_at,
+       cast(0 as integer), cast(null as text)
+  from runs r
+ where not exists (select 1 from event_rows e
+                    where e.tenant = r.tenant and e.subject = r.id and e.seq = 1)
+union all
+select tenant, run, started_seq, cast('run.started' as text), started_at, attempt,
+       cast(null as text)
+  from attempt_rows
+union all
+select tenant, run, ended_seq, cast('run.succeeded' as text), finished_at, attempt,
+       cast(null as text)
+  from attempt_rows where outcome = 'succeeded'
+union all
+select tenant, id, started_seq, cast('run.started' as text), started_at, attempt,
+       cast(null as text)
+  from leases
+union all
+select tenant, id, started_seq, cast('run.started' as text), started_at, attempt,
+       cast(null as text)
+  from runs where status = 'succeeded'
+union all
+select tenant, id, seq, cast('run.succeeded' as text), finished_at, attempt, cast(null as text)
+  from runs where status = 'succeeded';
+
+-- All attempts that have ended.
+create view attempts (tenant, run, attempt, token, worker, outcome, started_at, finished_at, error,
+                      version) as
+select tenant, run, attempt, token, worker, outcome, started_at, finished_at, error, version
+  from attempt_rows
+union all
+select tenant, id, attempt, token,
+       cast((select name from worker_names w where w.worker_no = runs.worker_no) as text), status,
+       started_at, finished_at, cast(null as text), attempt_version
+  from runs where status = 'succeeded';

@@ -11,9 +11,9 @@
 -- name: arm
 create temp table if not exists windlass_now (at);
 create temp table if not exists windlass_ended (
-  tenant, id, token, attempt, failures, crash_count, seq, worker, started_at, version,
-  result,
-  primary key (tenant, id)
+  tenant, seq, attempt, id, token, failures, crash_count, worker_no, started_at, started_seq,
+  version, result,
+  primary key (tenant, seq, attempt, id)  -- by pages; a lease has one seq and attempt
 ) without rowid;
 create temp table if not exists windlass_taken (
   n integer primary key,
@@ -38,51 +38,77 @@ begin
   delete from windlass_stops;
   insert into windlass_now
   select max(new.now, coalesce((
-    select at from events
-     where n = (select max(n) from events) and at < new.now + 1000000), new.now));
+    select at from pages
+     where n = (select max(n) from pages) and at < new.now + 1000000), new.now));
 end;
 
 -- Attempts of a tenant's runs that succeeded under one version, if their leases are still there.
 -- Each is one text: 36 characters of its id, 20 of its token, and its result. The second end of a
--- lease finds the first.
+-- lease finds the first. The record says all that there is to say of a success.
 create temp trigger if not exists windlass_succeed instead of insert on windlass_cycle
 when new.act = 'succeed'
 begin
   insert or ignore into windlass_ended
-  select l.tenant, l.id, l.token, l.attempt, l.failures, l.crash_count, l.seq, l.worker,
-         l.started_at, new.version, nullif(substr(e.value, 57), '')
+  select l.tenant, l.seq, l.attempt, l.id, l.token, l.failures, l.crash_count, l.worker_no,
+         l.started_at, l.started_seq, new.version, nullif(substr(e.value, 57), '')
     from json_each(new.ends) e cross join leases l
       on l.tenant = new.tenant and l.id = unhex(substr(e.value, 1, 36), '-')
      and l.token = cast(substr(e.value, 37, 20) as integer);
   update runs
      set status = 'succeeded', result = e.result, attempt = e.attempt, failures = e.failures,
          crash_count = e.crash_count, token = e.token, seq = e.seq + 1,
-         started_at = e.started_at, finished_at = (select at from windlass_now)
+         started_seq = e.started_seq, started_at = e.started_at,
+         finished_at = (select at from windlass_now), worker_no = e.worker_no,
+         attempt_version = e.version
     from windlass_ended e
    where e.tenant = new.tenant and e.version is new.version
      and runs.tenant = e.tenant and runs.id = e.id;
-  insert into attempts (tenant, run, attempt, token, worker, outcome, started_at, finished_at,
-                        version)
-  select tenant, id, attempt, token, worker, 'succeeded', started_at,
-         (select at from windlass_now), version
-    from windlass_ended where tenant = new.tenant and version is new.version;
-  insert into events (tenant, subject, seq, type, at, attempt)
-  select tenant, id, seq + 1, 'run.succeeded', (select at from windlass_now), attempt
-    from windlass_ended where tenant = new.tenant and version is new.version;
-  delete from leases
-   where tenant = new.tenant
-     and id in (select id from windlass_ended
-                 where tenant = new.tenant and version is new.version);
+  insert into pages (at, tenant, type, seq, attempt, subjects)
+  select (select at from windlass_now), tenant, 'run.succeeded', seq + 1, attempt,
+         unhex(group_concat(hex(id), ''))
+    from windlass_ended where tenant = new.tenant and version is new.version
+   group by tenant, seq, attempt;
+end;
+
+-- One by one, because a delete by a list of ids makes two lists first.
+create temp trigger if not exists windlass_release after insert on windlass_ended
+begin
+  delete from leases where tenant = new.tenant and id = new.id;
 end;
 
 -- What was taken, as one range of the claim order: under the same conditions nothing else is in it.
 create temp view if not exists windlass_unready (
-  queue, jobs, now, rank, ready_at, id, tenant, last_rank, last_ready_at, last_id, last_tenant
-) as select null, null, null, null, null, null, null, null, null, null, null;
+  queue, jobs, now, rank, ready_at, id, tenant, last_rank, last_ready_at, last_id, last_tenant,
+  taken
+) as select null, null, null, null, null, null, null, null, null, null, null, null;
+
+-- Mostly nothing else is in the range at all. Without the conditions SQLite deletes as it goes, instead
+-- of making a list first: that takes half as long. Then nothing is left for the delete with them.
+create temp view if not exists windlass_unready_range (
+  queue, rank, ready_at, id, tenant, last_rank, last_ready_at, last_id, last_tenant
+) as select null, null, null, null, null, null, null, null, null;
+
+create temp trigger if not exists windlass_unready_all instead of insert on windlass_unready_range
+begin
+  delete from ready  -- without an alias: with one, no caller could rename a table of their own
+   where queue = new.queue
+     and (rank, ready_at, id, tenant) >= (new.rank, new.ready_at, new.id, new.tenant)
+     and (rank, ready_at, id, tenant)
+         <= (new.last_rank, new.last_ready_at, new.last_id, new.last_tenant);
+end;
 
 create temp trigger if not exists windlass_unready_now instead of insert on windlass_unready
 begin
-  delete from ready  -- without an alias: with one, no caller could rename a table of their own
+  insert into windlass_unready_range
+  select new.queue, new.rank, new.ready_at, new.id, new.tenant,
+         new.last_rank, new.last_ready_at, new.last_id, new.last_tenant
+   where new.taken = (
+     select count(*) from ready
+      where queue = new.queue
+        and (rank, ready_at, id, tenant) >= (new.rank, new.ready_at, new.id, new.tenant)
+        and (rank, ready_at, id, tenant)
+            <= (new.last_rank, new.last_ready_at, new.last_id, new.last_tenant));
+  delete from ready
    where queue = new.queue
      and (rank, ready_at, id, tenant) >= (new.rank, new.ready_at, new.id, new.tenant)
      and (rank, ready_at, id, tenant)
@@ -122,25 +148,32 @@ begin
    order by r.rank, r.ready_at, r.id, r.tenant
    limit (new."window" >= 0 and (select count(*) from windlass_taken) < new.most)
   offset max(new."window" - 1, 0);
-  insert into leases (tenant, id, job, queue, rank, worker, claim_no, started_at,
-                      attempt, failures, crash_count, token, seq, deadline_at)
-  select t.tenant, t.id, t.job, t.queue, t.rank, new.worker, new.claim_no,
-         (select at from windlass_now), t.attempt + 1, t.failures, t.crash_count, t.token + 1, t.seq + 1, t.deadline_at
+  insert into leases (tenant, id, job, queue, rank, worker_no, claim_no, started_at,
+                      attempt, failures, crash_count, token, seq, started_seq, deadline_at)
+  select t.tenant, t.id, t.job, t.queue, t.rank,
+         (select worker_no from workers where id = new.worker), new.claim_no,
+         (select at from windlass_now), t.attempt + 1, t.failures, t.crash_count, t.token + 1,
+         t.seq + 1, t.seq + 1, t.deadline_at
     from windlass_taken t where t.queue = new.queue;
-  insert into events (tenant, subject, seq, type, at, attempt)
-  select t.tenant, t.id, t.seq + 1, 'run.started', (select at from windlass_now), t.attempt + 1
-    from windlass_taken t where t.queue = new.queue;
+  insert into pages (at, tenant, type, seq, attempt, subjects)
+  select (select at from windlass_now), t.tenant, 'run.started', t.seq + 1, t.attempt + 1,
+         unhex(group_concat(hex(t.id), ''))
+    from windlass_taken t where t.queue = new.queue
+   group by t.tenant, t.seq, t.attempt;
   insert into windlass_unready
   select new.queue, new.jobs, new.now, a.rank, a.ready_at, a.id, a.tenant,
-         z.rank, z.ready_at, z.id, z.tenant
-    from (select min(n) as first, max(n) as last from windlass_taken where queue = new.queue) b
+         z.rank, z.ready_at, z.id, z.tenant, b.taken
+    from (select min(n) as first, max(n) as last, count(*) as taken
+            from windlass_taken where queue = new.queue) b
     join windlass_taken a on a.n = b.first join windlass_taken z on z.n = b.last;
 end;
 
+-- Of each tenant, the first run that is due at once brings the page of them all.
 create temp view if not exists windlass_enqueue (
   tenant, id, job, job_version, queue, priority, input, options, key, tags, trace, created_at,
-  scheduled_for, expires_at, deadline_at
-) as select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null;
+  scheduled_for, expires_at, deadline_at, subjects
+) as select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+            null;
 
 create temp trigger if not exists windlass_record instead of insert on windlass_enqueue
 when new.id is not null
@@ -160,9 +193,12 @@ begin
   select new.tenant, new.id, new.job, new.queue, -new.priority, new.scheduled_for, 'delay',
          0, 0, 0, 0, 1, new.expires_at, new.deadline_at
    where new.scheduled_for > new.created_at;
-  insert into events (tenant, subject, seq, type, at, attempt, data)
-  values (new.tenant, new.id, 1, 'run.enqueued', new.created_at, 0,
-          case when new.scheduled_for > new.created_at then '{"why":"delay"}' end);
+  insert into event_rows (tenant, subject, seq, type, at, attempt, data)
+  select new.tenant, new.id, 1, 'run.enqueued', new.created_at, 0, '{"why":"delay"}'
+   where new.scheduled_for > new.created_at;
+  insert into pages (at, tenant, type, seq, attempt, subjects)
+  select new.created_at, new.tenant, 'run.enqueued', 1, 0, new.subjects
+   where new.subjects is not null;
   insert into run_tags (tenant, tag, id)
   select distinct new.tenant, value, new.id from json_each(new.tags) where new.tags is not null;
 end;
@@ -211,6 +247,7 @@ select queue, rank, ready_at, id from windlass_stops
 
 -- name: enqueue_at_once
 insert into windlass_enqueue (tenant, id, job, job_version, queue, priority, input, options, key,
-                              tags, trace, created_at, scheduled_for, expires_at, deadline_at)
+                              tags, trace, created_at, scheduled_for, expires_at, deadline_at,
+                              subjects)
 values (:tenant, :id, :job, :job_version, :queue, :priority, :input, :options, :key,
-        :tags, :trace, :created_at, :scheduled_for, :expires_at, :deadline_at)
+        :tags, :trace, :created_at, :scheduled_for, :expires_at, :deadline_at, :subjects)

@@ -12,7 +12,7 @@ pragma journal_mode
 -- name: tables
 -- Those that grow last.
 select name from sqlite_schema where type = 'table' and name not like 'sqlite~_%' escape '~'
- order by name in ('runs', 'attempts', 'events'), name <> 'runs', name
+ order by name in ('runs', 'attempt_rows', 'event_rows', 'pages'), name <> 'runs', name
 
 -- name: quick_check
 select * from pragma_quick_check(:table)

@@ -11,12 +11,22 @@ update leases
    set intent = 'cancel', reason = coalesce(reason, :reason), seq = :seq
  where tenant = :tenant and id = :id
 
+-- name: keep_success
+-- What the record of a success says, before it is reopened and says it no more.
+insert into attempt_rows (tenant, run, attempt, token, worker, outcome, started_seq, ended_seq,
+                          started_at, finished_at, version)
+select r.tenant, r.id, r.attempt, r.token,
+       (select name from worker_names w where w.worker_no = r.worker_no), r.status, r.started_seq,
+       r.seq, r.started_at, r.finished_at, r.attempt_version
+  from runs r
+ where r.tenant = :tenant and r.id = :id and r.status = 'succeeded'
+
 -- name: reopen_run
 update runs
    set status = null, failure = null, result = null, error = null, reason = null,
        attempt = null, failures = null, crash_count = null, token = null, seq = null,
-       started_at = null, finished_at = null, stale_at = null, expires_at = null,
-       deadline_at = null,
+       started_seq = null, started_at = null, finished_at = null, worker_no = null,
+       attempt_version = null, stale_at = null, expires_at = null, deadline_at = null,
        options = :options
  where tenant = :tenant and id = :id and status is not null
 

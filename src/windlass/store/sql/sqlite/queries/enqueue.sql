@@ -22,11 +22,11 @@ select tenant, id, job, queue, -priority, scheduled_for, 'delay', 0, 0, 0, 0, 1,
        deadline_at
   from runs where rowid between :first and :last and scheduled_for > created_at
 
--- name: enqueue_events
-insert into events (tenant, subject, seq, type, at, attempt, data)
-select tenant, id, 1, 'run.enqueued', created_at, 0,
-       case when scheduled_for > created_at then '{"why":"delay"}' end
-  from runs where rowid between :first and :last
+-- name: enqueue_delayed
+-- The record says as much of a run that is due at once.
+insert into event_rows (tenant, subject, seq, type, at, attempt, data)
+select tenant, id, 1, 'run.enqueued', created_at, 0, '{"why":"delay"}'
+  from runs where rowid between :first and :last and scheduled_for > created_at
 
 -- name: enqueue_tag
 insert into run_tags (tenant, tag, id) values (:tenant, :tag, :id)

@@ -1,8 +1,13 @@
--- Events: appended by whatever changes a run, in the same transaction.
+-- Events: appended by whatever changes a run, in the same transaction. What the record, the lease or
+-- an attempt says is not written once more: it is only put into the feed, by a page.
 
 -- name: insert_event
-insert into events (tenant, subject, seq, type, at, attempt, data)
+insert into event_rows (tenant, subject, seq, type, at, attempt, data)
 values (:tenant, :subject, :seq, :type, :at, :attempt, :data)
+
+-- name: insert_page
+insert into pages (at, tenant, type, seq, attempt, subjects)
+values (:at, :tenant, :type, :seq, :attempt, :subjects)
 
 -- name: list_attempts
 select attempt, token, worker, outcome, started_at, finished_at, error, version from attempts

@@ -1,11 +1,13 @@
 -- What operators ask: who works, what waits, what should have ended.
 
 -- name: count_held
-select count(*) from leases where worker = :worker
+select count(*) from leases
+ where worker_no = (select worker_no from workers where id = :worker)
 
 -- name: oldest_held
 select tenant, id, job, queue, attempt, started_at
-  from leases where worker = :worker order by started_at, id limit :most
+  from leases where worker_no = (select worker_no from workers where id = :worker)
+ order by started_at, id limit :most
 
 -- name: queue_demand
 -- The head of a queue, in claim order, so that a long one costs no more than a short one.
@@ -16,11 +18,12 @@ select job, count(*), min(ready_at)
 
 -- name: inspect_overdue
 -- All leases are read: there are no more of them than seats.
-select l.tenant, l.id, l.job, l.worker, l.started_at,
+select l.tenant, l.id, l.job,
+       (select name from worker_names n where n.worker_no = l.worker_no), l.started_at,
        coalesce(json_extract(r.options, '$.timeout'), j.timeout) as timeout, w.alive_until
   from leases l cross join runs r on r.tenant = l.tenant and r.id = l.id
   left join jobs j on j.tenant = l.tenant and j.name = l.job
-  left join workers w on w.id = l.worker
+  left join workers w on w.worker_no = l.worker_no
  where coalesce(w.alive_until, l.started_at) <= :before
     or l.started_at + coalesce(json_extract(r.options, '$.timeout'), j.timeout) * 1000000 <= :before
  order by l.started_at, l.id limit :most

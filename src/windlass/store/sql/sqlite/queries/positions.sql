@@ -4,17 +4,17 @@
 
 -- name: get_lease
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at, null,
-       worker, started_at, intent, reason
+       worker_no, started_at, started_seq, intent, reason
   from leases where tenant = :tenant and id = :id
 
 -- name: get_ready
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at, null, null, null, null, ready_at
+       expires_at, null, null, null, null, null, ready_at
   from ready where tenant = :tenant and id = :id
 
 -- name: get_timer
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at, null, null, null, null, due_at, why
+       expires_at, null, null, null, null, null, due_at, why
   from timers where tenant = :tenant and id = :id
 
 -- name: delete_lease
@@ -40,6 +40,7 @@ values (:tenant, :id, :job, :queue, :rank, :attempt, :failures, :crash_count, :t
 
 -- name: insert_lease
 insert into leases (tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
-                    deadline_at, worker, claim_no, started_at)
+                    deadline_at, started_seq, worker_no, claim_no, started_at)
 values (:tenant, :id, :job, :queue, :rank, :attempt, :failures, :crash_count, :token, :seq,
-        :deadline_at, :worker, :claim_no, :started_at)
+        :deadline_at, :started_seq, (select worker_no from workers where id = :worker), :claim_no,
+        :started_at)

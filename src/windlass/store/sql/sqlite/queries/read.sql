@@ -5,7 +5,8 @@
 
 -- name: get_runs
 -- Records by id, newest first; also of one run, in one statement, with its latest hundred attempts,
--- the last one first: a run that snoozes every minute has ten thousand after a week.
+-- the last one first: a run that snoozes every minute has ten thousand after a week. Its last event
+-- has the greatest seq; if there is no row of it, the record or the lease has its time.
 select r.tenant, r.id, r.job, r.queue,
        case when r.status is not null then r.status
             when l.id is not null then 'running'
@@ -17,11 +18,14 @@ select r.tenant, r.id, r.job, r.queue,
        coalesce(r.crash_count, l.crash_count, q.crash_count, t.crash_count),
        coalesce(r.token, l.token, q.token, t.token),
        r.created_at, r.scheduled_for,
-       (select e.at from events e where e.tenant = r.tenant and e.subject = r.id
-         order by e.seq desc limit 1),
+       coalesce((select e.at from event_rows e
+                  where e.tenant = r.tenant and e.subject = r.id
+                    and e.seq = coalesce(r.seq, l.seq, q.seq, t.seq)),
+                r.finished_at, l.started_at, r.created_at),
        r.input, r.key, r.tags, r.options, r.trace, r.result, r.error, r.failure,
        l.intent, coalesce(r.reason, l.reason), t.why, t.due_at, r.expires_at, r.deadline_at,
-       l.started_at, r.started_at, r.finished_at, r.stale_at, f.discarded_at, l.worker,
+       l.started_at, r.started_at, r.finished_at, r.stale_at, f.discarded_at,
+       (select n.name from worker_names n where n.worker_no = l.worker_no),
        p.fraction, p.message, r.schedule, r.slot,
        (select json_group_array(json_array(latest.attempt, latest.token, latest.worker,
                                            latest.outcome, latest.started_at, latest.finished_at,

@@ -72,7 +72,7 @@ delete from schedule_live where tenant = :tenant and schedule = :id
 
 -- name: last_seq
 -- An id that was deleted goes on with its numbers.
-select max(seq) from events where tenant = :tenant and subject = :id
+select max(seq) from event_rows where tenant = :tenant and subject = :id
 
 -- name: coming_schedules
 select tenant, id, key, job, rule, input, options, overlap, enabled, origin, next_slot, last_slot,

@@ -18,8 +18,9 @@ select coalesce(max(version), 0) from schema_version
 -- a clock that was set back may have stamped a later one.
 select applied_at from schema_version order by version limit 1
 
--- name: last_event
-select coalesce(max(n), 0) from events
+-- name: last_page
+-- How far the store has come. The number of its last page, also if that is deleted by now.
+select coalesce(max(seq), 0) from sqlite_sequence where name = 'pages'
 
 -- name: insert_version
 insert into schema_version (version, name, applied_at) values (:version, :name, :now)

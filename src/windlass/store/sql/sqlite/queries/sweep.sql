@@ -32,10 +32,11 @@ select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
 -- name: overrun_leases
 -- Those whose worker has had a whole lease of its own to end them.
 select l.tenant, l.id, l.job, l.queue, l.rank, l.attempt, l.failures, l.crash_count, l.token,
-       l.seq, l.deadline_at, null, l.worker, l.started_at, l.intent, l.reason
+       l.seq, l.deadline_at, null, l.worker_no, l.started_at, l.started_seq, l.intent, l.reason
   from leases l
  where l.deadline_at <= :now
-   and l.deadline_at + (select alive_until - renewed_at from workers where id = l.worker) <= :now
+   and l.deadline_at + (select w.alive_until - w.renewed_at from workers w
+                         where w.worker_no = l.worker_no) <= :now
  order by l.deadline_at limit :limit
 
 -- name: lease_lengths
@@ -65,20 +66,20 @@ select w.id from workers w
             and not (w.alive_until <= s.gap_from and s.at - s.gap_from <= :every * 2))
 
 -- name: dead_workers
-select id from workers where alive_until <= :now order by alive_until limit :limit
+select id, worker_no from workers where alive_until <= :now order by alive_until limit :limit
 
 -- name: lost_workers
--- Workers that leases name and that are not there: one probe of the index for each worker with
--- leases.
-with recursive holder (worker) as (
-  select min(worker) from leases
+-- Numbers of workers that leases name and that are not there: one probe of the index for each worker
+-- with leases.
+with recursive holder (worker_no) as (
+  select min(worker_no) from leases
   union all
-  select (select min(l.worker) from leases l where l.worker > holder.worker)
-    from holder where holder.worker is not null
+  select (select min(l.worker_no) from leases l where l.worker_no > holder.worker_no)
+    from holder where holder.worker_no is not null
 )
-select h.worker from holder h
- where h.worker is not null
-   and not exists (select 1 from workers w where w.id = h.worker)
+select h.worker_no from holder h
+ where h.worker_no is not null
+   and not exists (select 1 from workers w where w.worker_no = h.worker_no)
 
 -- name: unpublished
 select tenant, id from ready

@@ -1,9 +1,18 @@
 -- Workers: their row says until when they are alive; the deadline of all their leases is there.
 
+-- name: name_worker
+-- Gives a worker that is new its number.
+insert into worker_names (name)
+select :id where not exists (select 1 from workers where id = :id)
+
 -- name: register
-insert into workers (id, host, pid, version, queues, jobs, seats, started_at, renewed_at,
+-- A worker that is known keeps its number, and so its leases.
+insert into workers (id, worker_no, host, pid, version, queues, jobs, seats, started_at, renewed_at,
                      alive_until)
-values (:id, :host, :pid, :version, :queues, :jobs, :seats, :now, :now, :alive_until)
+values (:id,
+        coalesce((select worker_no from workers where id = :id),
+                 (select max(worker_no) from worker_names)),
+        :host, :pid, :version, :queues, :jobs, :seats, :now, :now, :alive_until)
 on conflict (id) do update
   set renewed_at = excluded.renewed_at, alive_until = excluded.alive_until
 
@@ -25,9 +34,13 @@ select id, host, pid, version, queues, jobs, seats, started_at, renewed_at, aliv
 
 -- name: worker_claims
 -- What a renewal compares with what the worker says it holds.
-select tenant, id, token, claim_no, intent, reason from leases where worker = :worker
+select tenant, id, token, claim_no, intent, reason from leases
+ where worker_no = (select worker_no from workers where id = :worker)
 
 -- name: worker_leases
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at, null,
-       worker, started_at, intent, reason
-  from leases where worker = :worker limit :limit
+       worker_no, started_at, started_seq, intent, reason
+  from leases where worker_no = :worker_no limit :limit
+
+-- name: worker_no
+select worker_no from workers where id = :worker

@@ -1,0 +1,65 @@
+"""The feed: the events of all subjects, in the order in which they were committed.
+
+A place is the text ``era:n:k``: the era, the number of the page, and the place in the page from 1.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from windlass.domain.event import EventType
+from windlass.domain.run import FeedEvent
+from windlass.errors import BadOption
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
+from windlass.store.sqlite.values import from_json_or_none, from_micros, to_id
+
+_PLACE = re.compile(r"([0-9]{1,18}):([0-9]{1,18}):([0-9]{1,18})")
+_BYTES = 16  # of an id
+
+
+class _Place(NamedTuple):
+    era: int
+    n: int
+    k: int
+
+
+_BEGINNING = _Place(1, 0, 0)
+
+
+def list_feed(tx: OpenTransaction, after: str | None, limit: int) -> Sequence[FeedEvent]:
+    """Return the events after a place, at most ``limit``."""
+    place = _BEGINNING if after is None else _parse(after)
+    parts, left = [], limit
+    # One page more than events: on the page of the place itself nothing may be left.
+    for n, size in tx.fetch("feed_sizes", (place.n, place.era, limit + 1)):
+        seen = place.k if n == place.n else 0
+        taken = min(left, size - seen)
+        if taken > 0:
+            parts.append({"seen": seen, "taken": taken, "n": n})
+            left -= taken
+    rows = tx.fetch_many("feed_page", parts)
+    return [event for row in rows for event in _events(row)]
+
+
+def _parse(place: str) -> _Place:
+    found = _PLACE.fullmatch(place)
+    if found is None:
+        raise BadOption("after", f"{place!r} is not a place in the feed of this store")
+    return _Place(*map(int, found.groups()))
+
+
+def _events(row: Row) -> Iterator[FeedEvent]:
+    """The events on a page, or on the part of it that was read."""
+    era, n, seen, tenant, kind, at, seq, attempt, subjects, data = row
+    kind, at, data = EventType(kind), from_micros(at), from_json_or_none(data)
+    for k, first in enumerate(range(0, len(subjects), _BYTES), start=seen + 1):
+        yield FeedEvent(
+            place=f"{era}:{n}:{k}",
+            tenant=tenant,
+            subject=to_id(subjects[first : first + _BYTES]),
+            seq=seq,
+            type=kind,
+            at=at,
+            attempt=attempt,
+            data=data,
+        )
