@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from windlass.client import Request, Run, Scope, Using
 from windlass.client.enqueue import enqueue
-from windlass.client.requests import UsingOptions
+from windlass.client.requests import PLAIN, UsingOptions
 from windlass.domain.job import JobSpec
 from windlass.store.flow import Flow, arun_flow, run_flow
 
@@ -31,7 +31,7 @@ class Job(Generic[P, C, R_co]):
     ) -> None:
         self._app = app
         self._scope = scope
-        self._using = using or Using()
+        self._using = using or PLAIN
         self.spec = spec
         self.__wrapped__ = spec.handler
 

@@ -119,18 +119,24 @@ class Ids:
 
     def new_id(self) -> str:
         """Return a new id: 36 characters, lower case, greater than all before it."""
+        return self.new_ids(1)[0]
+
+    def new_ids(self, count: int) -> list[str]:
+        """Return so many new ids, in rising order; all of one instant."""
         # Half a microsecond more than was read: the float's error must not cut a millisecond off.
         millis = int(self._clock.now().timestamp() * 1000 + 0.0005)
+        made = []
         with self._lock:
-            if millis > self._millis:
-                self._begin(millis)
-            else:
-                self._tail += 1 + self._random.getrandbits(32)
-                if self._tail > _LAST_TAIL:
-                    self._begin(self._millis + 1)
-            prefix, tail = self._prefix, self._tail
-        digits = f"{tail:016x}"
-        return f"{prefix}{digits[:4]}-{digits[4:]}"
+            for _ in range(count):
+                if millis > self._millis:
+                    self._begin(millis)
+                else:
+                    self._tail += 1 + self._random.getrandbits(32)
+                    if self._tail > _LAST_TAIL:
+                        self._begin(self._millis + 1)
+                digits = f"{self._tail:016x}"
+                made.append(f"{self._prefix}{digits[:4]}-{digits[4:]}")
+        return made
 
     def _begin(self, millis: int) -> None:
         """Enter a millisecond. The tail starts in its lower half, which leaves room to count."""
@@ -210,6 +216,10 @@ class Sources:
     def new_id(self) -> str:
         """Return a new id; each is greater than those before it."""
         return self.ids.new_id()
+
+    def new_ids(self, count: int) -> list[str]:
+        """Return so many new ids, in rising order."""
+        return self.ids.new_ids(count)
 
     def jitter(self) -> float:
         """Return a random number of [0, 1)."""

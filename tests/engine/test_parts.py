@@ -75,11 +75,11 @@ def test_claim_that_begins_while_the_renewal_looks_is_not_settled() -> None:
 def test_lease_of_another_token_is_not_dropped() -> None:
     holdings = Holdings()
     holdings.add(make_holding("a", token=2))
-    assert holdings.drop(Held("default", "a", 1)) is None
+    holdings.drop(make_claimed("a", 1))
     assert holdings.find("default", "a", 1) is None
     assert holdings.find("other", "a", 2) is None
     assert holdings.snapshot()[1] == [Held("default", "a", 2)]
-    assert holdings.drop(Held("default", "a", 2)) is not None
+    holdings.drop(make_claimed("a", 2))
     assert len(holdings) == 0
 
 

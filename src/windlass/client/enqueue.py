@@ -19,7 +19,8 @@ def enqueue(scope: Scope, requests: Sequence[Request]) -> Flow[Sequence[Run]]:
     if not requests:
         return []
     connection = shared_connection(requests)
-    runs = [request.new_run(scope.sources.new_id(), scope.tenant) for request in requests]
+    ids, tenant = scope.sources.new_ids(len(requests)), scope.tenant
+    runs = [request.new_run(id, tenant) for request, id in zip(requests, ids, strict=True)]
     if connection is not None:
         joined: Joined = yield _Join(scope, connection, runs)
         return Handles(scope, runs, *joined)

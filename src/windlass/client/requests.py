@@ -85,6 +85,10 @@ class Using:
         return using
 
 
+PLAIN = Using()
+"""No options. There is one such value, so that it is known by its identity."""
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A run to be made: `job.request(...)` makes one, `app.enqueue_many` enqueues them."""
 
@@ -98,7 +102,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of_nothing(cls, job: str) -> "Request":
         """One of a job of which nothing is known yet."""
-        return cls(job=job, queue=DEFAULT_QUEUE, priority=0, input=b"{}", using=Using())
+        return cls(job=job, queue=DEFAULT_QUEUE, priority=0, input=b"{}", using=PLAIN)
 
     def within(self, connection: object) -> "Request":
         """The same, to be enqueued in the caller's transaction."""
@@ -107,6 +111,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def new_run(self, run: str, tenant: str) -> NewRun:
         """The request as the store takes it, under an id of its own."""
         using = self.using
+        if using is PLAIN:  # nearly always where runs are made by the thousand
+            return NewRun(
+                id=run,
+                tenant=tenant,
+                job=self.job,
+                job_version=self.job_version,
+                queue=self.queue,
+                priority=self.priority,
+                input=msgspec.Raw(self.input),
+            )
         return NewRun(
             id=run,
             tenant=tenant,

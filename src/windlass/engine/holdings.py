@@ -7,11 +7,13 @@ back a run whose claim reply has just arrived.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+import msgspec
 
 from windlass.domain.job import JobSpec
 from windlass.domain.run import Claimed, Finish, Held
@@ -31,8 +33,7 @@ current: ContextVar["Holding"] = ContextVar("windlass_holding")
 """Whose handler this is, in its task and in those that it makes."""
 
 
-@dataclass(slots=True, eq=False)
-class Holding:
+class Holding(msgspec.Struct, eq=False):
     """One lease, from claim to the recorded end."""
 
     claimed: Claimed
@@ -122,12 +123,18 @@ class Holdings:
         self._by_run[run] = holding
         return older
 
-    def drop(self, held: Held) -> Holding | None:
+    def drop(self, claimed: Claimed) -> None:
         """Forget a lease, unless a newer one of the same run has taken its place."""
-        holding = self._by_run.get((held.tenant, held.id))
-        if holding is None or holding.claimed.token != held.token:
-            return None
-        return self._by_run.pop((held.tenant, held.id))
+        self.drop_ended([claimed])
+
+    def drop_ended(self, leases: Iterable[Claimed | Finish]) -> None:
+        """Forget leases that are over, as :meth:`drop` does."""
+        by_run = self._by_run
+        for lease in leases:
+            run = lease.tenant, lease.id
+            holding = by_run.get(run)
+            if holding is not None and holding.claimed.token == lease.token:
+                del by_run[run]
 
     def find(self, tenant: str, run: str, token: int) -> Holding | None:
         """The holding of exactly this lease."""

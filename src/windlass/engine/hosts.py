@@ -48,8 +48,8 @@ class PumpHost(Protocol):
     def claimed(self, runs: Sequence[Claimed], /) -> None:
         """A claim brought these."""
 
-    def recorded(self, ends: Sequence[Held], /) -> None:
-        """The store has answered the ends of these leases."""
+    def recorded(self, ends: Sequence[Finish], /) -> None:
+        """The store has answered these ends: their leases are over."""
 
     async def requeued(self, runs: Sequence[RunRef], /) -> None:
         """These are ready again, by their ends."""

@@ -113,7 +113,7 @@ class Hub:
         if isinstance(error, SchemaMismatch):
             self.seats.lose_all()  # no use waiting for what cannot be recorded
             for holding in self.holdings.all():
-                self.holdings.drop(holding.held)
+                self.holdings.drop(holding.claimed)
             self._change()
 
     def task_ended(self, task: "asyncio.Task[None]") -> None:
@@ -175,16 +175,15 @@ class Hub:
         self.signals.claimed.emit(runs)
         self.signals.changed.emit(len(self.holdings))
 
-    def recorded(self, ends: Sequence[Held]) -> None:
-        """The store has answered the ends of these leases."""
-        for held in ends:
-            self.holdings.drop(held)
+    def recorded(self, ends: Sequence[Finish]) -> None:
+        """The store has answered these ends."""
+        self.holdings.drop_ended(ends)
         self.ended += len(ends)
         self.seats.step_aside()
         self._change()
         if self.signals.recorded.listeners:
-            for held in ends:
-                self.signals.recorded.emit(held)
+            for end in ends:
+                self.signals.recorded.emit(Held(end.tenant, end.id, end.token))
 
     async def requeued(self, runs: Sequence[RunRef]) -> None:
         """Runs that we sent back to their queues: ours to claim again, or anybody's."""

@@ -21,6 +21,10 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._ends)
 
+    def append(self, finish: Finish) -> None:
+        """Send this one after all others."""
+        self._ends.append(finish)
+
     def add(self, finishes: Iterable[Finish]) -> None:
         """Send these after all others."""
         self._ends += finishes

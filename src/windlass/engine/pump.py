@@ -114,7 +114,7 @@ class Pump:
 
     def end(self, finish: Finish) -> None:
         """Send the end of an attempt."""
-        self._ends.add([finish])
+        self._ends.append(finish)
         self._quiet.clear()
         self.nudge()
 
@@ -279,7 +279,8 @@ class Pump:
                 self._failed.recorded()
             self._read(trip, reply)
             kept = {(held.tenant, held.id) for held in reply.busy}
-            back = [RunRef(f.tenant, f.id) for f in trip.finishes if goes_back(f)]
+            ends = [f for f in trip.finishes if f.outcome is not Outcome.SUCCEEDED]
+            back = [RunRef(f.tenant, f.id) for f in ends if goes_back(f)]
             if kept:
                 back = [run for run in back if (run.tenant, run.id) not in kept]
             if back:
@@ -315,6 +316,10 @@ class Pump:
 
     def _settle(self, finishes: Sequence[Finish], reply: CycleReply) -> None:
         """Forget the leases that are over; ends whose lease is locked are sent again."""
+        if not reply.busy and not self._locked.unsettled:  # nearly always
+            if finishes:
+                self._host.recorded(finishes)
+            return
         busy, pauses, loop = frozenset(reply.busy), set(), asyncio.get_running_loop()
         ends = []
         for finish in finishes:
@@ -328,7 +333,7 @@ class Pump:
                     log.warning("end kept, the lease is locked", extra={"run": finish.id})
             else:
                 self._locked.settled(held)
-                ends.append(held)
+                ends.append(finish)
         if ends:
             self._host.recorded(ends)
 
@@ -395,7 +400,7 @@ class Pump:
         try:
             await self._send_alone(finish)
         except _REFUSED as error:
-            self._host.recorded([Held(finish.tenant, finish.id, finish.token)])
+            self._host.recorded([finish])
             log.error("end not recorded", extra={"run": finish.id, "error": str(error)})
         except SchemaMismatch:
             raise

@@ -66,13 +66,14 @@ class Renewal:
         self._over = asyncio.Event()
         self._stopped = threading.Event()
         self._now = threading.Event()
+        self._monotonic = self._sources.clock.monotonic
         self._good_until = since + self._lease * 2 / 3
         self._thread = threading.Thread(target=self._run, name="windlass-renewal", daemon=True)
 
     @property
     def safe(self) -> bool:
         """Whether the lease is still ours beyond doubt."""
-        return self._sources.clock.monotonic() < self._good_until
+        return self._monotonic() < self._good_until
 
     def start(self) -> None:
         """Begin; the worker has just been registered."""

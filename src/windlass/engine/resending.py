@@ -58,6 +58,11 @@ class LockedEnds:
     def __len__(self) -> int:
         return len(self._ends)
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether there was one that is neither recorded nor lost yet."""
+        return bool(self._pauses)
+
     def add(self, finish: Finish, now: float) -> float:
         """Keep an end; the seconds until its next try."""
         held = Held(finish.tenant, finish.id, finish.token)

@@ -364,9 +364,10 @@ class Seats:
     def _ended(self, lane: Lane, holding: Holding, finish: Finish | None) -> None:
         """The handler is out of its seat."""
         holding.task = None
-        lane.ended(self._loop.time())
+        now = self._loop.time()
+        lane.ended(now)
         if not holding.concluded:
-            self._conclude(holding, finish)
+            self._conclude(holding, finish, now)
         if holding.suspect:
             self._suspects -= 1
             self.fill()  # of whatever lane the next one is
@@ -378,16 +379,18 @@ class Seats:
         self._fill(lane)
         self._host.freed()
 
-    def _conclude(self, holding: Holding, finish: Finish | None) -> None:
+    def _conclude(self, holding: Holding, finish: Finish | None, now: float | None = None) -> None:
         holding.concluded = True
         if self.group.members:
             self.group.leave(holding)
         if finish is None:
-            self._holdings.drop(holding.held)
+            self._holdings.drop(holding.claimed)
             self._host.freed()
             return
         self._host.concluded(finish)
-        self._log_end(holding, finish)
+        started = holding.started
+        took = 0.0 if started is None else (now or self._loop.time()) - started
+        self._ends.log(self._runner.worker, holding.claimed, finish, took)
 
     def _release(self, holding: Holding) -> None:
         """Give back what has not started."""
@@ -431,7 +434,3 @@ class Seats:
     def _lose(self, holding: Holding) -> None:
         self._interrupt(holding, Stop.LOST)
         self._conclude(holding, None)
-
-    def _log_end(self, holding: Holding, finish: Finish) -> None:
-        took = 0.0 if holding.started is None else self._loop.time() - holding.started
-        self._ends.log(self._runner.worker, holding.claimed, finish, took)

@@ -56,8 +56,10 @@ def pack_cycle(
     worker: str, claim_no: int, finishes: Sequence[Finish], want: Want | None
 ) -> tuple[object, ...]:
     """The arguments of ``windlass.cycle``: plain successes as arrays, the rest as JSON."""
-    done = [f for f in finishes if f.outcome is Outcome.SUCCEEDED and f.version is None]
-    others = [f for f in finishes if f.outcome is not Outcome.SUCCEEDED or f.version is not None]
+    done = [f for f in finishes if f.outcome is Outcome.SUCCEEDED and not f.version]
+    others: list[Finish] = []
+    if len(done) < len(finishes):
+        others = [f for f in finishes if f.outcome is not Outcome.SUCCEEDED or f.version]
     return (
         worker,
         claim_no,
@@ -110,16 +112,19 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
     lost: list[Held] = []
     busy: list[Held] = []
     claimed: list[Claimed] = []
-    last: dict[str, _Row] = {}
+    last: dict[str, tuple[Any, ...]] = {}
     stops: dict[str, Mark] = {}
     search = _NO_SEARCH
     refused = locked = False
-    for row in map(_Row._make, rows):
+    for values in rows:
+        if values[0] == "run":
+            run = _claimed(values)
+            claimed.append(run)
+            last[run.queue] = values  # rows of a queue come in claim order
+            continue
+        row = _Row._make(values)
         kind = row.kind
-        if kind == "run":
-            claimed.append(_claimed(row))
-            last[row.queue] = row  # rows of a queue come in claim order
-        elif kind == "stop":
+        if kind == "stop":
             stops[row.queue] = _mark(row)
         elif kind == "queues":
             search = _decode_search(row.input)
@@ -139,7 +144,7 @@ def unpack_cycle(rows: Sequence[tuple[Any, ...]], *, marked: bool) -> CycleReply
         lost=tuple(lost),
         busy=tuple(busy),
         claimed=tuple(claimed),
-        marks={queue: _mark(row) for queue, row in last.items()} if marked else {},
+        marks={queue: _mark(_Row._make(row)) for queue, row in last.items()} if marked else {},
         stops=stops,
         queues=search.names,
         searched=search.seconds,
@@ -155,29 +160,31 @@ def _mark(row: _Row) -> Mark:
     return Mark(row.rank, at.isoformat(), row.id)
 
 
-def _claimed(row: _Row) -> Claimed:
-    options = slot = deadline = flaw = None
-    # Most have none of them.
-    if row.options is not None or row.slot is not None or row.deadline_at is not None:
-        options, flaw = readable("options", _decode_options, row.options)
-        slot, bad_slot = readable("slot", instant, row.slot)
-        deadline, bad_deadline = readable("deadline", instant, row.deadline_at)
-        flaw = flaw or bad_slot or bad_deadline
-    return Claimed(  # with more than 15 names Python makes a dict of them first, for each run
-        row.tenant,
-        row.id,
-        job=row.job,
-        queue=row.queue,
-        token=row.token,
-        attempt=row.attempt,
-        failures=row.failures,
-        crash_count=row.crash_count,
-        input=msgspec.Raw(row.input.encode()),
+def _claimed(values: tuple[Any, ...]) -> Claimed:
+    # Taken apart at once, without the names of a row: this is done for every run.
+    (
+        _, tenant, ident, job, queue, token, attempt, failures, crash_count, given, options, trace,
+        _, _, _, schedule, slot, deadline_at, _,
+    ) = values  # fmt: skip
+    start = Claimed(
+        tenant, ident, job, queue, token, attempt, failures, crash_count,
+        msgspec.Raw(given.encode()), None, trace, schedule,
+    )  # fmt: skip
+    if options is None and slot is None and deadline_at is None:  # most have none of them
+        return start
+    return _with_terms(start, _Row._make(values))
+
+
+def _with_terms(run: Claimed, row: _Row) -> Claimed:
+    """The same run with its options, slot and deadline, as far as they can be read."""
+    options, flaw = readable("options", _decode_options, row.options)
+    slot, bad_slot = readable("slot", instant, row.slot)
+    deadline, bad_deadline = readable("deadline", instant, row.deadline_at)
+    return msgspec.structs.replace(
+        run,
         options=options,
-        trace=row.trace,
-        schedule=row.schedule,
         slot=slot,
         deadline_at=deadline,
         deadline_in=None if deadline is None else float(row.deadline_in),
-        flaw=flaw,
+        flaw=flaw or bad_slot or bad_deadline,
     )

@@ -16,8 +16,10 @@ def plain_array(items: Iterable[object]) -> str:
 
 
 def text_array(items: Iterable[str]) -> str:
-    """An array of any text."""
-    return "{" + ",".join(map(_quote, items)) + "}"
+    """An array of any text, which is often the same."""
+    items = list(items)
+    quoted = {item: _quote(item) for item in set(items)}
+    return "{" + ",".join([quoted[item] for item in items]) + "}"
 
 
 def text_array_or_none(items: Iterable[str] | None) -> str | None:
