@@ -39,9 +39,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--store", choices=("both", "sqlite", "postgres"), default="both")
     parser.add_argument(
         "--postgres",
-        default="wheel",
-        metavar="wheel|system|URL",
-        help="the tests' server, the system's, or a running one, by its postgresql:// URL",
+        default="both",
+        metavar="wheel|system|both|URL",
+        help="the tests' server, the system's, both, or a running one, by its postgresql:// URL",
     )
     parser.add_argument("--only", nargs="*", choices=tuple(MEASURES), default=())
     parser.add_argument("--runs", type=int, default=60_000, help="runs to drain")

@@ -5,6 +5,7 @@ is running already.
 """
 
 import secrets
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,7 +22,7 @@ from tests.fixtures.postgres import (
 )
 from windlass import Windlass
 
-WHEEL, SYSTEM = "wheel", "system"
+WHEEL, SYSTEM, BOTH = "wheel", "system", "both"
 
 _numbers = count()
 
@@ -52,10 +53,19 @@ def places(which: str, postgres: str) -> Iterator[list[Place]]:
         if which in ("both", "sqlite"):
             found.append(Place("sqlite", _files(stack)))
         if which in ("both", "postgres"):
-            private = postgres in (WHEEL, SYSTEM)
-            make = _private(stack, postgres) if private else _foreign(stack, postgres)
-            found.append(Place("postgres", make))
+            found += _servers(stack, postgres)
         yield found
+
+
+def _servers(stack: ExitStack, postgres: str) -> Iterator[Place]:
+    if postgres not in (WHEEL, SYSTEM, BOTH):
+        yield Place("postgres", _foreign(stack, postgres))
+    if postgres in (WHEEL, BOTH):
+        yield Place("postgres", _private(stack, WHEEL))
+    if postgres == BOTH and system_programs() is None:
+        print("No PostgreSQL under /usr/lib/postgresql: not measured.", file=sys.stderr)
+    elif postgres in (SYSTEM, BOTH):
+        yield Place("postgres (system)", _private(stack, SYSTEM))
 
 
 def _files(stack: ExitStack) -> Callable[[str], str]:

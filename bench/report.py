@@ -47,7 +47,7 @@ class Report:
 
 def line(figure: Figure) -> str:
     """A figure as a line of a table."""
-    text = f"{figure.store:9} {figure.what:44} {number(figure.value):>10} {figure.unit:8}"
+    text = f"{figure.store:17} {figure.what:44} {number(figure.value):>10} {figure.unit:8}"
     if figure.ratio is not None and figure.raw is not None:
         text += f"  raw {number(figure.raw):>9}  = {figure.ratio:5.0%}"
     return f"{text}  {figure.note}".rstrip()
