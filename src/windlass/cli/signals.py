@@ -31,8 +31,8 @@ microseconds until then takes the signal first (so does one that starts a progra
   ended meanwhile, or left the family, is a stranger.
 - A signal to a single thread (`signal.raise_signal`) comes to Python's signal handler in that
   thread. So does one that came while the process was stopped (SIGSTOP), or that another thread took
-  first, as above. Nobody can tell who sent it, so it is passed on to the main thread as from outside. A
-  handler that does it again and again is found at one of the next times.
+  first, as above. Nobody can tell who sent it, so it is passed on to the main thread as from
+  outside. A handler that does it again and again is found at one of the next times.
 - If the supervisor is gone, `Signals.ask` stops the worker, as a signal from outside would.
 - Where there is no `sigwaitinfo` (macOS, Windows) the work is done in the main thread, signals come
   to Python's signal handlers, and all are taken for signals from outside. The handlers are Python's
