@@ -74,6 +74,8 @@ class Pooler:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._clients: set[socket.socket] = set()
         self._serving: dict[int, _Server] = {}  # by the process id that the client was told
+        self._over = False
+        self._opening = threading.Lock()
         self.transactions = 0
 
     @property
@@ -98,6 +100,8 @@ class Pooler:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        with self._opening:
+            self._over = True  # the database may be dropped now: nobody opens a connection any more
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for client in list(self._clients):
@@ -161,7 +165,13 @@ class Pooler:
             server.socket.shutdown(socket.SHUT_RDWR)
             hearing.join()
             server.close()
-            self._free.put(_Server(self._url))
+            self._replace()
+
+    def _replace(self) -> None:
+        """Open a connection in the place of one that was given up."""
+        with self._opening:
+            if not self._over:
+                self._free.put(_Server(self._url))
 
     def _pass_on(self, server: _Server, client: socket.socket) -> None:
         """Answers, and notifications that nobody asked for."""
@@ -186,7 +196,7 @@ class Pooler:
         except BaseException:
             # Nobody knows what state it is in.
             server.close()
-            self._free.put(_Server(self._url))
+            self._replace()
             raise
         finally:
             del self._serving[pid]
