@@ -320,6 +320,42 @@ def test_misuse_has_a_state_and_says_of_what(client: Client) -> None:
     ) == (WL008, ["nobody"])
 
 
+def test_one_without_options_is_enqueued_as_any_other(client: Client) -> None:
+    by = {
+        name: client.one(f"select {call} as answer", Sources.system().new_id())
+        for name, call in {
+            "one": "windlass.enqueue_one('default', %s::uuid, 'greet', 'v1', 'mail', 3, '[1]')",
+            "any": "windlass.enqueue('greet', '[1]', %s::uuid, p_queue => 'mail', "
+            "p_priority => 3, p_job_version => 'v1')",
+        }.items()
+    }
+    assert set(by["one"]["answer"]) == {"now"}
+    columns = "job, job_version, queue, priority, input::text, status, key, tags, options::text"
+    written = {
+        "runs": columns,
+        "ready": "job, queue, rank, attempt, failures, crash_count, token, seq",
+        "pages": "era, seq, attempt, tenant, type, cardinality(subjects), data::text",
+    }
+    for table, what in written.items():
+        first, second = client.all(f"select {what} from windlass.{table}")  # noqa: S608
+        assert first == second
+
+
+def test_one_without_options_is_enqueued_once(client: Client) -> None:
+    query = (
+        "select windlass.enqueue_one('default', %s::uuid, 'greet', null, 'mail', 0, '{}') as answer"
+    )
+    run = Sources.system().new_id()
+    first = client.one(query, run)["answer"]
+    second = client.one(query, run)["answer"]
+
+    assert [one["run"] for one in second["existing"]] == [run]
+    assert second["existing"][0]["status"] == "queued"
+    assert second["existing"][0]["created_at"] == first["now"]
+    for table in ("runs", "ready", "pages"):
+        assert client.value(f"select count(*) from windlass.{table}") == 1  # noqa: S608
+
+
 def test_a_batch_has_the_same_limits(client: Client) -> None:
     def item(**fields: object) -> str:
         given = {"id": str(Sources.system().new_id()), "job": "greet", "queue": "mail"}

@@ -26,6 +26,10 @@ PLAIN = (
     "array['mail', 'mail'], array[0, 0], array['{}', %s]::json[])"
 )
 
+ALONE = (
+    "select windlass.enqueue_one('default', gen_random_uuid(), 'greet', null, 'mail', 0, %s::json)"
+)
+
 
 def _items(*runs: dict[str, Any]) -> str:
     """A batch as JSON, written without Python's own ideas of what JSON is."""
@@ -238,6 +242,7 @@ def _refusals(client: Client, document: str, held: str) -> Sequence[tuple[str, s
         "batch": client.refused(BATCH, _items({}, {"input": document})),
         "keyed batch": client.refused(BATCH, _items({}, {"key": "k", "input": document})),
         "plain": client.refused(PLAIN, document),
+        "alone": client.refused(ALONE, document),
         "succeed": client.refused(succeed, held, document),
         "finish": client.refused("select * from windlass.finish(%s::json)", f"{end}{document}}}]"),
         "error": client.refused(
@@ -251,7 +256,7 @@ def _refusals(client: Client, document: str, held: str) -> Sequence[tuple[str, s
 
 
 EXPECTED = {
-    **dict.fromkeys(("enqueue", "keyed", "batch", "keyed batch", "plain"), "input"),
+    **dict.fromkeys(("enqueue", "keyed", "batch", "keyed batch", "plain", "alone"), "input"),
     **dict.fromkeys(("succeed", "finish"), "result"),
     **dict.fromkeys(("error", "fail"), "error"),
 }
@@ -303,6 +308,7 @@ def test_documents_that_are_fine_are_kept(client: Client, document: str) -> None
     held = _hold(client, document)
     client.all(BATCH, _items({"input": document}))
     client.all(PLAIN, document)
+    client.all(ALONE, document)
     client.all(
         "select * from windlass.succeed(array['default'], array[%s::uuid], array[1::bigint], "
         "array[%s::json])",
@@ -312,9 +318,9 @@ def test_documents_that_are_fine_are_kept(client: Client, document: str) -> None
     with closing(Windlass(client.url)) as app:
         expected = app.get(held).result
         read = [codec.decode(run.record.input) for run in app.list()]
-    assert read.count(expected) >= 3
+    assert read.count(expected) >= 4
     stored = client.all("select input::text as text from windlass.runs where id <> %s", held)
-    assert [row["text"] for row in stored].count(document) == 2
+    assert [row["text"] for row in stored].count(document) == 3
 
 
 # -- errors --------------------------------------------------------------------------------------
@@ -504,10 +510,11 @@ def test_a_run_without_input_has_its_jobs_default(client: Client) -> None:
     client.all(BATCH, _items({}, {"input": "{}"}, {"input": "null"}, {"key": "k"}, {"key": "m"}))
     client.all("select windlass.enqueue_many(%s::json, false)", _items({}))
     client.all(PLAIN, None)
+    client.all(ALONE, None)
 
     inputs = client.all("select input::text as text from windlass.runs")
     ada = json.dumps({"name": "Ada"})
-    assert sorted(row["text"] for row in inputs) == ["null", *[ada] * 5, "{}", "{}"]
+    assert sorted(row["text"] for row in inputs) == ["null", *[ada] * 6, "{}", "{}"]
 
 
 def test_a_run_without_input_has_no_arguments_where_there_is_no_default(client: Client) -> None:

@@ -172,6 +172,7 @@ PLAIN = (
     "gen_random_uuid()], array['greet', %s], array[null, null], array['mail', %s], "
     "array[0, %s::integer], array['{}', '{}']::json[])"
 )
+ALONE = "select windlass.enqueue_one(%s, gen_random_uuid(), %s, null, %s, %s::integer, '{}'::json)"
 NO_OPTION = (BadOption, BadDuration)
 
 
@@ -234,18 +235,22 @@ def test_a_tenant_is_refused_by_both(client: Client, subtests: pytest.Subtests) 
             one = client.refused(query, tenant)
             batch = client.refused(BATCH, _item(tenant=json.dumps(tenant)))
             plain = client.refused(PLAIN, tenant, "greet", "mail", 0)
-            for state, detail in (one, batch, plain):
+            alone = client.refused(ALONE, tenant, "greet", "mail", 0)
+            for state, detail in (one, batch, plain, alone):
                 assert (state, detail[0], detail[2]) == ("WL005", "greet", "tenant")
 
 
-def test_a_plain_batch_is_refused_alike(client: Client, subtests: pytest.Subtests) -> None:
+def test_what_is_plain_is_refused_alike(client: Client, subtests: pytest.Subtests) -> None:
     for bad in OPTIONS:
         if bad.option not in ("queue", "priority") or bad.sql is None:
             continue  # it has no such argument, or its type cannot say that
         with subtests.test(bad.option, value=ascii(bad.value)[:40]):
             given: dict[str, Any] = {"queue": "mail", "priority": 0} | {bad.option: bad.value}
-            answer = client.refused(PLAIN, "default", "greet", given["queue"], given["priority"])
-            assert (answer[0], answer[1][2]) == ("WL005", bad.option)
+            for query in (PLAIN, ALONE):
+                answer = client.refused(
+                    query, "default", "greet", given["queue"], given["priority"]
+                )
+                assert (answer[0], answer[1][2]) == ("WL005", bad.option)
     assert client.all("select * from windlass.runs") == []
 
 

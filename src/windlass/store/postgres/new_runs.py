@@ -1,4 +1,4 @@
-"""Enqueue, packed for and unpacked from ``windlass.enqueue`` and ``windlass.enqueue_many``."""
+"""Enqueue, packed for and unpacked from ``windlass.enqueue`` and its relatives."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -70,7 +70,7 @@ def unpack_one(rows: Sequence[tuple[Any, ...]]) -> Sequence[Enqueued]:
 
 
 def are_plain(runs: Sequence[NewRun]) -> bool:
-    """Whether runs have nothing but the arrays of ``windlass.enqueue_plain``, and no gaps in them.
+    """Whether runs have nothing but what ``windlass.enqueue_plain`` takes, and no gaps in it.
 
     A null in the text of an array is the word NULL where array_nulls is off.
     """
@@ -91,6 +91,12 @@ def _is_plain(run: NewRun) -> bool:
         and run.deadline_at is None
         and run.trace is None
     )
+
+
+def pack_plain_one(run: NewRun) -> tuple[object, ...]:
+    """The arguments of ``windlass.enqueue_one``."""
+    text = bytes(run.input).decode()
+    return (run.tenant, run.id, run.job, run.job_version, run.queue, run.priority, text)
 
 
 def pack_plain(runs: Sequence[NewRun]) -> tuple[object, ...]:

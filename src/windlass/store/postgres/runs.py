@@ -22,6 +22,7 @@ from windlass.store.postgres.new_runs import (
     pack_batch,
     pack_one,
     pack_plain,
+    pack_plain_one,
     unpack_batch,
     unpack_one,
 )
@@ -33,14 +34,16 @@ _PLACE = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){3}")  # era, transaction, page, p
 def enqueue(runs: Sequence[NewRun], *, patient: bool) -> Statement[Sequence[Enqueued]]:
     """Insert runs; one alone, and those without options, take shorter ways."""
     check_new(runs)
-    if len(runs) == 1 and (patient or runs[0].key is None):
-        return Statement("enqueue", pack_one(runs[0]), unpack_one)
     plain = are_plain(runs)
-    return Statement(
-        "enqueue_plain" if plain else "enqueue_many",
-        pack_plain(runs) if plain else (*pack_batch(runs), patient),
-        lambda rows: unpack_batch(runs, rows[0][0]),
-    )
+    if len(runs) == 1 and not plain and (patient or runs[0].key is None):
+        return Statement("enqueue", pack_one(runs[0]), unpack_one)
+    if not plain:
+        name, arguments = "enqueue_many", (*pack_batch(runs), patient)
+    elif len(runs) == 1:
+        name, arguments = "enqueue_one", pack_plain_one(runs[0])
+    else:
+        name, arguments = "enqueue_plain", pack_plain(runs)
+    return Statement(name, arguments, lambda rows: unpack_batch(runs, rows[0][0]))
 
 
 def get_run(run: RunRef) -> Statement[RunRecord | None]:

@@ -21,6 +21,9 @@ select id::text, created::text, status, extract(epoch from created_at)::text,
                         %s::double precision, %s::timestamptz, %s::double precision, %s::timestamptz,
                         %s::json, %s, %s)
 
+-- name: enqueue_one
+select windlass.enqueue_one(%s, %s::uuid, %s, %s, %s, %s::integer, %s::json)::text
+
 -- name: enqueue_plain
 select windlass.enqueue_plain(%s::text[], %s::uuid[], %s::text[], %s::text[], %s::text[],
                               %s::integer[], %s::json[])::text
