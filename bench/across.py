@@ -1,24 +1,26 @@
-"""A worker in a process of its own, for latency across processes: prints each start."""
+"""A worker in a process of its own, for pickup across processes: prints the times of each start."""
 
 import asyncio
 import sys
-import time
 
-from bench.ours import run
+from bench.claims import worker_on
+from bench.ours import now, run
+from bench.pickup import Stamped
 from windlass import Windlass
 
 
 def main(url: str) -> None:
     """Serve until standard input closes."""
     app = Windlass(url)
+    store = Stamped(app.store)
 
     @app.job
     async def noop(user_id: int, template: str, locale: str, note: str) -> None:
-        # CLOCK_MONOTONIC is the same for all processes of a machine.
-        print(time.clock_gettime(time.CLOCK_MONOTONIC), flush=True)
+        started = now()
+        print(store.sent, store.answered, started, flush=True)
 
     async def serve() -> None:
-        worker = app.worker()
+        worker = worker_on(store, app)
         task = asyncio.create_task(worker.run())
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
         worker.stop()

@@ -29,7 +29,7 @@ class Bench:
 
         @self.app.job
         async def noop(user_id: int, template: str, locale: str, note: str) -> None:
-            self.started.append(time.perf_counter())
+            self.started.append(now())
             if len(self.started) == self.wanted:
                 self.done.set()
 
@@ -59,6 +59,10 @@ class Bench:
     async def drain(self, count: int) -> tuple[float, float]:
         """Runs per second of one worker, from the first start to the last; CPU us per run."""
         self.enqueue(count, 1000)
+        return await self.drain_what_waits(count)
+
+    async def drain_what_waits(self, count: int) -> tuple[float, float]:
+        """As :meth:`drain`, where so many have been enqueued."""
         self.wanted = count
         before = cpu_seconds()
         worker, task = self.start()
@@ -68,22 +72,6 @@ class Bench:
         cpu = (cpu_seconds() - before) / count * 1e6
         await self.stop(worker, task)
         return rate, cpu
-
-    async def latency(self, count: int, gap: float) -> list[float]:
-        """Seconds from before the enqueue to the handler's start, worker idle, one process."""
-        worker, task = self.start()
-        found = []
-        for _ in range(count):
-            self.done.clear()
-            self.started.clear()
-            self.wanted = 1
-            began = time.perf_counter()
-            await self.noop.aenqueue(**INPUT)
-            await self.wait()
-            found.append(self.started[0] - began)
-            await asyncio.sleep(gap)
-        await self.stop(worker, task)
-        return found
 
     def start(self) -> tuple[Worker, "asyncio.Task[None]"]:
         """Start a worker on this loop."""
@@ -109,6 +97,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Run on the loop that `windlass worker` uses."""
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(main)
+
+
+def now() -> float:
+    """A time that all processes of a machine have in common."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def cpu_seconds() -> float:

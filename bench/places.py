@@ -1,16 +1,19 @@
-"""Where the benchmarks run: a fresh SQLite file, and databases of a PostgreSQL server.
+"""Where the benchmarks run: fresh SQLite files, and fresh databases of a PostgreSQL server.
 
 The server is a private one with fsync on, of the tests' programs or of the system's, or one that
-is running already.
+is running already. Each measurement has a store of its own, which is removed right after it: nobody
+is measured beside the vacuum or the checkpoint of somebody else.
 """
 
 import secrets
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
+
+import psycopg
 
 from tests.fixtures.postgres import (
     PostgresServer,
@@ -22,6 +25,7 @@ from tests.fixtures.postgres import (
 )
 from windlass import Windlass
 
+SQLITE = "SQLite"
 WHEEL, SYSTEM, BOTH = "wheel", "system", "both"
 
 _numbers = count()
@@ -32,17 +36,23 @@ SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections":
 class Place:
     """Makes empty stores of one kind."""
 
-    def __init__(self, name: str, make: Callable[[str], str]) -> None:
+    def __init__(self, name: str, make: Callable[[str], AbstractContextManager[str]]) -> None:
         self.name = name
         self._make = make
 
-    def url(self) -> str:
-        """The URL of a new, empty store with our schema."""
-        url = self._make(f"bench{next(_numbers)}")
-        app = Windlass(url)
-        app.migrate()
-        app.close()
-        return url
+    @property
+    def is_file(self) -> bool:
+        """Whether it is SQLite."""
+        return self.name == SQLITE
+
+    @contextmanager
+    def fresh(self) -> Iterator[str]:
+        """Give the URL of a new, empty store with our schema, and remove the store at the end."""
+        with self._make(f"bench{next(_numbers)}") as url:
+            app = Windlass(url)
+            app.migrate()
+            app.close()
+            yield url
 
 
 @contextmanager
@@ -51,7 +61,7 @@ def places(which: str, postgres: str) -> Iterator[list[Place]]:
     with ExitStack() as stack:
         found = []
         if which in ("both", "sqlite"):
-            found.append(Place("sqlite", _files(stack)))
+            found.append(Place(SQLITE, _file))
         if which in ("both", "postgres"):
             found += _servers(stack, postgres)
         yield found
@@ -59,18 +69,19 @@ def places(which: str, postgres: str) -> Iterator[list[Place]]:
 
 def _servers(stack: ExitStack, postgres: str) -> Iterator[Place]:
     if postgres not in (WHEEL, SYSTEM, BOTH):
-        yield Place("postgres", _foreign(stack, postgres))
+        yield Place(_name(postgres), _foreign(postgres))
     if postgres in (WHEEL, BOTH):
-        yield Place("postgres", _private(stack, WHEEL))
+        yield _private(stack, WHEEL)
     if postgres == BOTH and system_programs() is None:
         print("No PostgreSQL under /usr/lib/postgresql: not measured.", file=sys.stderr)
     elif postgres in (SYSTEM, BOTH):
-        yield Place("postgres (system)", _private(stack, SYSTEM))
+        yield _private(stack, SYSTEM)
 
 
-def _files(stack: ExitStack) -> Callable[[str], str]:
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="windlass-bench-")))
-    return lambda name: f"sqlite:///{folder / name}.db"
+@contextmanager
+def _file(name: str) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
+        yield f"sqlite:///{Path(folder) / name}.db"
 
 
 def private_server(which: str) -> PostgresServer:
@@ -81,19 +92,35 @@ def private_server(which: str) -> PostgresServer:
     return PostgresServer(settings=SETTINGS, programs=programs)
 
 
-def _private(stack: ExitStack, which: str) -> Callable[[str], str]:
+def _private(stack: ExitStack, which: str) -> Place:
     try:
-        return stack.enter_context(private_server(which)).create_database
+        server = stack.enter_context(private_server(which))
     except PostgresUnavailable as error:
         raise SystemExit(str(error)) from None
 
+    @contextmanager
+    def make(name: str) -> Iterator[str]:
+        yield server.create_database(name)
+        server.drop_database(name)
 
-def _foreign(stack: ExitStack, dsn: str) -> Callable[[str], str]:
-    """Databases on a server that is not ours: removed at the end."""
+    return Place(_name(server.dsn()), make)
+
+
+def _foreign(dsn: str) -> Callable[[str], AbstractContextManager[str]]:
+    """Databases on a server that is not ours."""
     mark = secrets.token_hex(4)
 
-    def make(name: str) -> str:
-        stack.callback(drop_database, dsn, f"{name}_{mark}")
-        return create_database(dsn, f"{name}_{mark}")
+    @contextmanager
+    def make(name: str) -> Iterator[str]:
+        url = create_database(dsn, f"{name}_{mark}")
+        try:
+            yield url
+        finally:
+            drop_database(dsn, f"{name}_{mark}")
 
     return make
+
+
+def _name(dsn: str) -> str:
+    with psycopg.connect(dsn) as conn:
+        return f"PostgreSQL {conn.info.server_version // 10_000}"

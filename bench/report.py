@@ -1,10 +1,15 @@
-"""Collects figures and prints them, as a table or as JSON."""
+"""Collects figures, prints them as they come, and writes them to a file."""
 
 import json
+import os
+import platform
 import statistics
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from windlass.sources import Sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,21 +33,26 @@ class Figure:
 class Report:
     """All figures of a run, told as they come."""
 
-    as_json: bool = False
     figures: list[Figure] = field(default_factory=list)
 
     def add(self, figure: Figure) -> None:
         """Keep a figure and show it."""
         self.figures.append(figure)
-        if not self.as_json:
-            print(line(figure), flush=True)
+        print(line(figure), flush=True)
 
-    def close(self) -> None:
-        """Show what is left to show."""
-        if self.as_json:
-            rows = [{**asdict(figure), "ratio": figure.ratio} for figure in self.figures]
-            json.dump(rows, sys.stdout, indent=2)
-            print()
+    def write(self, file: Path) -> None:
+        """Write all figures as JSON."""
+        figures = [{**asdict(figure), "ratio": figure.ratio} for figure in self.figures]
+        file.write_text(json.dumps({**about(), "figures": figures}, indent=2) + "\n")
+
+
+def about() -> dict[str, Any]:
+    """Where it was measured."""
+    return {
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "day": Sources.system().clock.now().date().isoformat(),
+    }
 
 
 def line(figure: Figure) -> str:

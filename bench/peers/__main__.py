@@ -6,8 +6,6 @@ drain and pickup latency. bench/README.md says how, and what the figures mean.
 
 import argparse
 import json
-import os
-import platform
 import signal
 import sys
 from collections.abc import Sequence
@@ -25,6 +23,7 @@ from bench.peers.results import Figures, Line, Results
 from bench.peers.stores import Place, places
 from bench.peers.table import table
 from bench.places import SYSTEM, WHEEL
+from bench.report import about
 
 CACHE = ROOT / ".bench" / "peers"
 BOTH = "both"
@@ -100,8 +99,7 @@ def _measure(
 
 def _about(asked: argparse.Namespace) -> dict[str, Any]:
     return {
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
+        **about(),
         "rounds": asked.rounds,
         "singles": asked.singles,
         "latencies": asked.latencies,
