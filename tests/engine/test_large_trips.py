@@ -17,7 +17,6 @@ from tests.fixtures.apps import PATIENCE, holds, hub_of, opened, working
 from windlass import Run, StoreUnavailable, UsageError, Windlass
 from windlass.domain.run import Finish, Want
 from windlass.engine.allowance import Allowance
-from windlass.engine.lanes import BATCH
 from windlass.store.interface import Call
 from windlass.transport.memory import MemoryTransport
 
@@ -271,9 +270,35 @@ async def test_a_worker_that_was_cut_off_claims_as_much_as_ever_within_five_trip
     await app.aenqueue_many(work.request(n) for n in range(500))
     async with Serving(app, moody, concurrency=400, drain=0) as worker:
         await holds(worker, 400)
-        assert hub_of(worker).pump.may_claim_at_once == BATCH
+        assert hub_of(worker).pump.may_claim_at_once == app.store.batch
     limits = [want.limit for _, want in moody.cycles if want is not None]
     assert limits == [400, 100, 25, 6, 1, 4, 16, 64, 256, 59]
+
+
+async def test_nothing_new_is_begun_while_too_many_ends_wait(app: Windlass) -> None:
+    """Results that are too heavy to go as fast as they come must not pile up: each is a run that
+    would be run again if the worker died."""
+
+    @app.job
+    async def work(n: int) -> str:
+        return "x" * 100
+
+    batch, waited = app.store.batch, [0]
+    runs = 16 * batch
+    await app.aenqueue_many(work.request(n) for n in range(runs))
+    worker = app.worker()
+    pump = hub_of(worker).pump
+    pump._ends.allowed = Allowance(most=10_000, least=10_000)  # a hundred of them in one trip
+    with pump.sent.calling(lambda _: waited.append(len(pump._ends))):
+        task = asyncio.create_task(worker.run())
+        async with asyncio.timeout(60):
+            await worker.drained()
+        worker.stop()
+        await task
+
+    assert worker.ended == runs
+    # Two batches that wait, three that were held ahead, one that was on its way, and the seats.
+    assert max(waited) <= 6 * batch + 100
 
 
 def test_what_may_go_shrinks_with_each_loss_and_grows_again() -> None:

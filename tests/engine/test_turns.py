@@ -78,6 +78,8 @@ class Seat:
 class Endless:
     """A store with runs for whoever asks, which remembers who did. Replies come when let."""
 
+    batch = 500
+
     def __init__(self) -> None:
         self.operations = self
         self.jobs: list[str] = []

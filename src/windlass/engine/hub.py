@@ -63,7 +63,7 @@ class Hub:
         self._announce = announce
         self.signals = WorkerSignals()
         self.holdings = Holdings()
-        self.roster = Roster(jobs, environment.options)
+        self.roster = Roster(jobs, environment.options, self._store.batch)
         self.pump = Pump(environment, self.holdings, list(self.roster.lanes.values()), self)
         self.heart = Heart(environment, self.holdings, self)
         self.intake = Intake(environment, self)

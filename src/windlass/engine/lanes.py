@@ -17,18 +17,25 @@ from windlass.domain.run import CycleReply
 from windlass.engine.holdings import Holding
 from windlass.engine.search import Look, Search
 
-BATCH = 500
 _AHEAD_SECONDS = 0.1
 _AHEAD_LEAST = 16
+_AHEAD_MOST = 3  # batches
 
 
 class Lane:
     """Seats of one executor, and the runs that wait for one."""
 
     def __init__(
-        self, executor: Executor, seats: int, jobs: tuple[str, ...], queues: tuple[str, ...] | None
+        self,
+        executor: Executor,
+        seats: int,
+        jobs: tuple[str, ...],
+        queues: tuple[str, ...] | None,
+        batch: int = 500,
     ) -> None:
+        """`batch` is the most that one claim may bring."""
         self.executor = executor
+        self._batch = batch
         self.seats = seats
         self.search = Search(jobs, queues)
         self.limit: int | None = None  # how many may run, since the machine refused one more
@@ -100,13 +107,13 @@ class Lane:
     def room(self, now: float) -> int:
         """How many runs may be claimed now."""
         ahead = self._tempo.rate(now) * _AHEAD_SECONDS
-        ahead = min(int(ahead), 3 * BATCH) if ahead >= _AHEAD_LEAST else 0
+        ahead = min(int(ahead), _AHEAD_MOST * self._batch) if ahead >= _AHEAD_LEAST else 0
         # Suspects that wait for a child leave the seats to others, as long as they are not too
         # many: what is claimed next may be more of them.
         crowd = max(0, len(self.suspects) - self.seats)
         may_run = self.seats + ahead if self.limit is None else self.limit
         free = may_run - self.running - len(self.waiting) - self._promised - crowd
-        return max(0, min(free, BATCH))
+        return max(0, min(free, self._batch))
 
     # -- claims ---------------------------------------------------------------------------
 

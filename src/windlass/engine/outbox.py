@@ -5,21 +5,32 @@ from collections.abc import Iterable, Sequence
 
 from windlass.domain.run import Finish
 from windlass.engine.allowance import Allowance
-from windlass.engine.lanes import BATCH
 
 _HEAVIEST = 4 * 1024**2  # bytes of results and errors in one trip; a single end may have more
 _LIGHTEST = 64 * 1024
+_MOST_WAITING = 2  # batches
 
 
 class Outbox:
     """A queue of ends. ``allowed`` is what they may weigh together in one trip."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch: int) -> None:
+        """At most ``batch`` of them go in one trip."""
+        self._batch = batch
         self._ends: deque[Finish] = deque()
         self.allowed = Allowance(_HEAVIEST, _LIGHTEST)
 
     def __len__(self) -> int:
         return len(self._ends)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more wait than the next trips can take: then nothing new is begun.
+
+        They may be too heavy to go as fast as they come. Each is a run that would be run again if
+        the worker died.
+        """
+        return len(self._ends) > _MOST_WAITING * self._batch
 
     def append(self, finish: Finish) -> None:
         """Send this one after all others."""
@@ -38,7 +49,7 @@ class Outbox:
 
         That is at least what was allowed, where some had to stay behind.
         """
-        batch = [self._ends.popleft() for _ in range(min(len(self._ends), BATCH))]
+        batch = [self._ends.popleft() for _ in range(min(len(self._ends), self._batch))]
         weight = sum([len(f.result) for f in batch if f.result is not None])
         weight += sum([len(f.error.traceback) for f in batch if f.error is not None])
         return (batch, weight) if weight <= self.allowed.now else self._pack_less(batch)

@@ -44,7 +44,7 @@ from windlass.engine.allowance import Allowance
 from windlass.engine.environment import Environment
 from windlass.engine.holdings import Holdings
 from windlass.engine.hosts import PumpHost
-from windlass.engine.lanes import BATCH, Lane
+from windlass.engine.lanes import Lane
 from windlass.engine.outbox import Outbox
 from windlass.engine.resending import FailedEnds, LockedEnds
 from windlass.engine.signals import Signal
@@ -88,10 +88,10 @@ class Pump:
         self._holdings = holdings
         self._lanes = deque(lanes)
         self._host = host
-        self._ends = Outbox()
+        self._ends = Outbox(self._store.batch)
         self._failed = FailedEnds()
         self._locked = LockedEnds()
-        self._runs = Allowance(BATCH, 1)
+        self._runs = Allowance(self._store.batch, 1)
         self._kinds = Allowance(2, 1)
         self._ends_next = True  # where ends and claims go by turns
         self._delivered: deque[tuple[RunRef, ...]] = deque()
@@ -246,7 +246,7 @@ class Pump:
         return Want(limit=len(runs), jobs=jobs, queues=self._lanes[0].queues, ids=runs)
 
     def _may_take(self) -> bool:
-        return self.claiming and self._host.may_claim
+        return self.claiming and self._host.may_claim and not self._ends.is_full
 
     async def _go(self, trip: Trip) -> None:
         began = asyncio.get_running_loop().time()

@@ -28,7 +28,8 @@ log = steady_log(__name__)
 class Roster:
     """The jobs of one worker and their lanes; a lane without jobs has no seats."""
 
-    def __init__(self, jobs: Sequence[JobSpec], options: WorkerOptions) -> None:
+    def __init__(self, jobs: Sequence[JobSpec], options: WorkerOptions, batch: int) -> None:
+        """`batch` is the most that one claim may bring."""
         self._options = options
         self._seats = {
             Executor.ASYNC: options.concurrency,
@@ -36,7 +37,9 @@ class Roster:
             Executor.PROCESS: options.process_seats,
         }
         self.jobs: dict[str, JobSpec] = {}
-        self.lanes = {executor: Lane(executor, 0, (), options.queues) for executor in self._seats}
+        self.lanes = {
+            executor: Lane(executor, 0, (), options.queues, batch) for executor in self._seats
+        }
         self._changed = asyncio.Event()
         self.stored: Signal[WindlassError | None] = Signal()
         """It tried to store the jobs after a change; why the store did not take them, if so."""

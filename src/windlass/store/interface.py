@@ -128,6 +128,7 @@ class Store(Protocol):
     blocking: BlockingCalls  # those that hold up an event loop are told
     migrates_itself: bool  # an older schema is brought up to date by whoever uses it next
     writes_abreast: int  # how many writes of one process make headway at once
+    batch: int  # the most runs that a worker claims, and ends that it sends, in one call
 
     def migrate(self) -> Migration:
         """Bring the schema up to date, and mend what can be mended."""

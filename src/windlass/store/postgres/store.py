@@ -64,6 +64,7 @@ class PostgresStore:
 
     migrates_itself = False  # it may be many programs', and needs rights that they have not
     writes_abreast = 2
+    batch = 1000
 
     def __init__(
         self, url: str, *, sources: Sources, stall: float = 10.0, patience: float = 10.0

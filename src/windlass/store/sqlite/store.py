@@ -71,6 +71,7 @@ class SqliteStore:
 
     migrates_itself = True
     writes_abreast = 1
+    batch = 500  # nobody else writes meanwhile: some ten milliseconds
 
     def __init__(
         self,
