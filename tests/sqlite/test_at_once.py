@@ -183,6 +183,35 @@ def test_idle_worker_writes_nothing(store: SqliteStore, calls: Any, sources: Man
     assert writes(seen) == []
 
 
+def test_a_worker_that_writes_anyway_does_not_look_first(
+    store: SqliteStore, calls: Any, sources: ManualSources
+) -> None:
+    """Each statement of its thread waits for Python's lock, which handlers have meanwhile."""
+    store.run(calls.enqueue([new_run(sources) for _ in range(8)]))
+    held = claim(store, [], 4).claimed
+    with traced(store) as seen:
+        more = store.run(
+            calls.cycle("w1", 2, [succeeded(r) for r in held], Want(
+                limit=4, jobs=(JOB,), queues=(QUEUE, "other")))
+        )  # fmt: skip
+    assert len(more.claimed) == 4
+    assert [text.split()[0] for text in seen] == ["insert", "select", "select", "select"]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_where_a_window_ends_is_told_either_way(
+    store: SqliteStore, calls: Any, sources: ManualSources, ends: bool
+) -> None:
+    store.run(calls.enqueue([new_run(sources)]))
+    held = claim(store, [], 1).claimed
+    store.run(calls.enqueue([new_run(sources, job="unknown") for _ in range(3)]))
+    finishes = [succeeded(run) for run in held] if ends else []
+
+    reply = claim(store, finishes, window=2)
+
+    assert (reply.claimed, list(reply.stops), reply.lost) == ((), [QUEUE], ())
+
+
 def versioned(claimed: Claimed) -> Finish:
     return replace(succeeded(claimed), version="2")
 

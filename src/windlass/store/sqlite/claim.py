@@ -1,5 +1,6 @@
 """Claim: the heads of queues become leases of one worker."""
 
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from windlass.store.sqlite.values import (
 
 _BEFORE_ALL = (-(2**63), -(2**63), b"")
 _UNBOUNDED = -1
+_FEW = 4  # queues
 
 Key = tuple[int, int, bytes]
 """Rank, ready_at and id: a place in the order of a queue."""
@@ -68,6 +70,7 @@ class Claim:
         self.marks: dict[str, Mark] = {}
         self.stops: dict[str, Mark] = {}
         self.queues: tuple[str, ...] = ()  # found where none were named, in the order of the look
+        self.searched = 0.0  # seconds that this took
         self.refused = False  # the worker is dead to the store, and gets nothing
 
     @classmethod
@@ -77,13 +80,19 @@ class Claim:
         """The claim that a worker makes, if it wants anything."""
         return None if want is None or want.limit <= 0 else cls(tx, worker, claim_no, want)
 
-    def look(self) -> None:
-        """Find the queues that have something for this worker: an idle one writes nothing."""
+    def look(self, *, writes: bool) -> None:
+        """Find the queues that have something for this worker: an idle one writes nothing.
+
+        One that ``writes`` anyway does not look first, if its queues are few: each statement waits
+        for Python's lock, which handlers have meanwhile, and that may be milliseconds.
+        """
         if self._want.ids is not None:
             return
         self._order = list(dict.fromkeys(self._queues()))
         places = [(queue, self._after(queue)) for queue in self._order]
-        self._heads = [place for place in places if not self._is_bare(*place)]
+        if not writes or len(places) > _FEW:
+            places = [place for place in places if not self._is_bare(*place)]
+        self._heads = places
 
     def heads(self) -> list[Row]:
         """The rows of cycle_at_once that take the heads of the queues found."""
@@ -156,7 +165,9 @@ class Claim:
     def _queues(self) -> Sequence[str]:
         if self._want.queues is not None:
             return self._want.queues
+        began = time.perf_counter()
         found = [queue for (queue,) in self._tx.fetch("ready_queues")]
+        self.searched = time.perf_counter() - began
         turn = self._want.turn % len(found) if found else 0
         self.queues = tuple(found[turn:] + found[:turn])
         return self.queues

@@ -51,7 +51,7 @@ def cycle_at_once(
 def _rows(tx: OpenTransaction, plain: Sequence[Finish], claim: Claim | None) -> list[Row]:
     """The rows of cycle_at_once: what succeeded, and the heads of queues to claim."""
     if claim is not None:
-        claim.look()
+        claim.look(writes=bool(plain))
     tx.tick()
     rows = [*_success_rows(plain, tx.now), *(claim.heads() if claim is not None else ())]
     return [("begin", None, None, None, tx.now, *_NO_CLAIM), *rows] if rows else []
@@ -76,7 +76,8 @@ def _reply(
         claimed=tuple(claim.claimed),
         marks=claim.marks,
         stops=claim.stops,
-        queues=claim.queues,  # an index without dead entries: the search takes no time
+        queues=claim.queues,
+        searched=claim.searched,  # little, but for the wait for Python's lock
         refused=claim.refused,
     )
 
