@@ -25,8 +25,8 @@ CHANGES = {
         "delete from schema_version where name = 'later'",
     ),
     "postgresql": (
-        "alter function windlass.enqueue rename to enqueue_v2",
-        "alter function windlass.enqueue_v2 rename to enqueue",
+        "alter function windlass.enqueue_one rename to enqueue_v2",
+        "alter function windlass.enqueue_v2 rename to enqueue_one",
         "delete from windlass.migrations where name = 'later'",
     ),
 }
