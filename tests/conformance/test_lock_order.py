@@ -17,6 +17,7 @@ from tests.conformance.history import History, violations
 from tests.conformance.kit import Driver, Opened, held_of, make_finish, raw, requires
 from tests.conformance.places import Place, PostgresPlace, opened
 from tests.conformance.test_undone import PATIENCE, waiting
+from tests.fixtures.postgres import change_lock_waits
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import JobRow
 from windlass.domain.states import Status
@@ -92,10 +93,16 @@ def test_a_discard_does_not_wait_for_the_end_of_a_live_run(
 
 @pytest.fixture
 def strict(place: Place) -> Iterator[Callable[[], Driver]]:
-    """Opens drivers that look for deadlocks at once, and do not repeat what one has undone."""
+    """Opens drivers that look for deadlocks at once, and do not repeat what one has undone.
+
+    Workers' calls give a lock up after half a second: on a machine that stands still for so long,
+    the first would be gone before the second has come.
+    """
     assert isinstance(place, PostgresPlace)
+    change_lock_waits(place.url, "500ms", "20s")
     url = f"{place.url}?options=-c%20deadlock_timeout%3D10ms"
     with ExitStack() as stack:
+        stack.callback(change_lock_waits, place.url, "20s", "500ms")  # others use the database next
 
         def made() -> Driver:
             sources = Sources.system()
