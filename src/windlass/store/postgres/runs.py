@@ -34,15 +34,14 @@ _PLACE = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){3}")  # era, transaction, page, p
 def enqueue(runs: Sequence[NewRun], *, patient: bool) -> Statement[Sequence[Enqueued]]:
     """Insert runs; one alone, and those without options, take shorter ways."""
     check_new(runs)
-    plain = are_plain(runs)
-    if len(runs) == 1 and not plain and (patient or runs[0].key is None):
+    alone = len(runs) == 1
+    if are_plain(runs):
+        name = "enqueue_one" if alone else "enqueue_plain"
+        arguments = pack_plain_one(runs[0]) if alone else pack_plain(runs)
+    elif alone and (patient or runs[0].key is None):
         return Statement("enqueue", pack_one(runs[0]), unpack_one)
-    if not plain:
-        name, arguments = "enqueue_many", (*pack_batch(runs), patient)
-    elif len(runs) == 1:
-        name, arguments = "enqueue_one", pack_plain_one(runs[0])
     else:
-        name, arguments = "enqueue_plain", pack_plain(runs)
+        name, arguments = "enqueue_many", (*pack_batch(runs), patient)
     return Statement(name, arguments, lambda rows: unpack_batch(runs, rows[0][0]))
 
 
