@@ -65,7 +65,7 @@ def chart(results: Results) -> str:
 
 
 def _bars(lines: list[Line], x: int, y: int, name: str, tail: str | None) -> Iterator[str]:
-    """One row per entry: rates from the highest, latencies from the lowest, then who has none."""
+    """One row per entry. The best is on top; entries without this figure come last."""
     rows = sorted(lines, key=lambda line: _rank(line.median(name), falling=tail is None))
     scale = BAR / max([*(line.median(tail or name) or 0 for line in lines), 1e-9])
     for at, line in enumerate(rows):

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import count
@@ -27,16 +28,16 @@ REDIS_SECONDS = 10
 _numbers = count()
 
 
-class Place:
+class Place(ABC):
     """Makes empty stores of one kind."""
 
     def __init__(self, kind: str, name: str) -> None:
         self.kind = kind
         self.name = name
 
+    @abstractmethod
     def fresh(self) -> AbstractContextManager[str]:
         """Give the URL of an empty store, and remove the store at the end."""
-        raise NotImplementedError
 
 
 class Missing(Place):
