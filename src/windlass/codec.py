@@ -9,6 +9,7 @@ itself is walked only where one of those finds something suspicious.
 
 import dataclasses
 import hashlib
+import ipaddress
 import json
 import math
 import re
@@ -18,6 +19,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import accumulate
 from json.encoder import encode_basestring
+from pathlib import PurePath
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +31,12 @@ MAX_BYTES: Final = 1024 * 1024
 
 MAX_DEPTH: Final = 100
 """How deep objects and arrays may nest."""
+
+TEXTUAL: Final = (
+    *(PurePath, ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network),
+    *(ipaddress.IPv6Network, ipaddress.IPv4Interface, ipaddress.IPv6Interface),
+)
+"""Classes that msgspec does not know, whose values are written as their text."""
 
 _TOO_LONG = "an integer of more than 64 bits; pass it as text"
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
@@ -144,6 +152,8 @@ def _encode_foreign(value: Any) -> object:
     # Written as it is by the encoder, but unknown to to_builtins.
     if isinstance(value, msgspec.Raw):
         return decode(value)
+    if isinstance(value, TEXTUAL):
+        return str(value)
     # Subclasses, which msgspec does not take. A boolean gets here as the key of a dict only.
     if isinstance(value, str):
         return str.__str__(value)

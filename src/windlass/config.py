@@ -4,6 +4,10 @@ Each setting is taken from the first of these that has it: the keyword argument;
 variable `WINDLASS_<NAME>`; the table `[windlass]` of the nearest `windlass.toml`, looked for in
 the working directory and upwards; the default. An argument of None and an empty variable count
 as absent. A value that cannot be right is an error that names the setting and its source.
+
+A relative path (of the jobs folder, or of a SQLite file) in windlass.toml begins in the folder of
+that file, so that a command finds the same store wherever below it you stand. So do the defaults,
+if there is such a file. In an argument or a variable it begins in the working directory.
 """
 
 import os
@@ -16,6 +20,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypedDict
+from urllib.parse import quote
 
 from windlass.duration import Duration, format_duration, parse_duration
 from windlass.errors import BadDuration, BadOption
@@ -23,12 +28,15 @@ from windlass.errors import BadDuration, BadOption
 FILE_NAME: Final = "windlass.toml"
 PREFIX: Final = "WINDLASS_"
 
-DEFAULT_URL: Final = "sqlite:///windlass.db"
+SQLITE: Final = "sqlite:///"
+DEFAULT_URL: Final = f"{SQLITE}windlass.db"
 DEFAULT_LEASE: Final = 30.0
 DEFAULT_PROCESS_SEATS: Final = os.cpu_count() or 1
 DEFAULT_SUSPECT_SEATS: Final = min(32, max(8, 4 * DEFAULT_PROCESS_SEATS))
 JOBS: Final = "jobs"
 SCHEMES: Final = ("sqlite", "postgresql", "postgres")
+
+_DEFAULT = "default"
 
 LogKind = Literal["console", "json"]
 
@@ -42,6 +50,7 @@ class WorkerChanges(TypedDict, total=False):
     drain: Duration | None
     poll: Duration | None
     max_crashes: int | None
+    max_steps: int | None
     concurrency: int | None
     threads: int | None
     process_seats: int | None
@@ -60,6 +69,7 @@ class SettingOptions(WorkerChanges, total=False):
     max_attempts: int | None
     processes: int | None
     tenant: str | None
+    schema: str | None
     payload_limit: int | None
     ballast: int | None
     log: LogKind | None
@@ -80,6 +90,8 @@ class Settings:
     """Where the application is: `module:name`."""
     jobs: Path = Path(JOBS)
     """The folder of job files, beside windlass.toml unless set."""
+    jobs_named: bool = False
+    """Whether that folder was set, and is not the default."""
     lease: float = DEFAULT_LEASE
     """How long a worker that falls silent keeps its runs."""
     renew: float = DEFAULT_LEASE / 3
@@ -90,6 +102,8 @@ class Settings:
     """How long running handlers may go on after SIGTERM."""
     max_crashes: int = 3
     max_attempts: int = 5
+    max_steps: int = 1024
+    """How many durable steps a run may have, unless its job says otherwise."""
     poll: float = 1.0
     """How often an idle worker looks for runs without being woken."""
     concurrency: int = 100
@@ -111,6 +125,8 @@ class Settings:
     queues: tuple[str, ...] | None = None
     """The queues a worker serves; None means all of them, for the jobs that it has."""
     tenant: str = "default"
+    schema: str | None = None
+    """The schema in a PostgreSQL database; None means that of the URL, or `windlass`."""
     payload_limit: int = 1024 * 1024
     """The most bytes of JSON for an input, a result or a step's value; the stores take no more."""
     ballast: int = 1024 * 1024
@@ -140,6 +156,7 @@ class Settings:
             if name not in found:
                 found[name] = _read(name, value, source)
                 sources[name] = source
+        found["jobs_named"] = sources.get("jobs", _DEFAULT) != _DEFAULT
         settings = cls(**_with_shares({"lease": DEFAULT_LEASE} | found))
         _check_relations(settings, sources)
         return settings
@@ -185,11 +202,25 @@ def _candidates(
             yield name, environ[variable].strip(), f"environment variable {variable}"
     path = find_file(directory) if directory is not None else None
     if path is not None:
-        for name, value in ({"jobs": JOBS} | _table(path)).items():
-            # A place in a file is meant from that file.
-            if name == "jobs" and isinstance(value, str) and value.strip():
-                value = str(path.parent / value)
-            yield name, value, f"file {path}"
+        for name, value in _table(path).items():
+            yield name, _from_folder(name, value, path.parent), f"file {path}"
+        # Without them too: all that work below this file share one store and one folder of jobs.
+        for name, value in (("jobs", JOBS), ("url", DEFAULT_URL)):
+            yield name, _from_folder(name, value, path.parent), _DEFAULT
+
+
+def _from_folder(name: str, value: object, folder: Path) -> object:
+    """A value of windlass.toml, whose relative paths begin in that file's folder."""
+    if not isinstance(value, str) or not value.strip():
+        return value
+    if name == "jobs":
+        return str(folder / value)
+    if name == "url" and value.startswith(SQLITE):
+        file = value.removeprefix(SQLITE)
+        # An empty name and :memory: are refused later, by name.
+        if file not in ("", ":memory:") and not file.startswith(("/", "%2F", "%2f")):
+            return f"{SQLITE}{quote(os.fsencode(folder))}/{file}"
+    return value
 
 
 def _table(path: Path) -> dict[str, object]:
@@ -225,7 +256,7 @@ def _check_relations(settings: Settings, sources: Mapping[str, str]) -> None:
         if not good:
             given = format_duration(getattr(settings, name))
             why = f"{given} is too long: it must be {most} the lease, which is {lease}"
-            raise BadOption(name, why, sources.get(name, "default"))
+            raise BadOption(name, why, sources.get(name, _DEFAULT))
 
 
 def _duration(*, least: float) -> Callable[[object], float]:
@@ -293,7 +324,7 @@ _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
     {
         "url": _matching(
             rf"({'|'.join(SCHEMES)})://[^\x00-\x1f]*",
-            "a URL such as sqlite:///windlass.db or postgresql://…",
+            "a URL such as sqlite:///windlass.db or postgresql://… (without a driver: no +psycopg)",
         ),
         "app": _matching(r"[\w.]+(:[\w.]+)?", "a place such as myapp.jobs:app"),
         "jobs": _folder,
@@ -303,6 +334,7 @@ _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
         "drain": _duration(least=0),
         "max_crashes": _integer(1, 1000),
         "max_attempts": _integer(1, 1_000_000),
+        "max_steps": _integer(1, 100_000),
         "poll": _duration(least=0.01),
         "concurrency": _integer(1, 100_000),
         "threads": _integer(1, 10_000),
@@ -316,6 +348,7 @@ _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
         "tenant": _matching(
             r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", "letters, digits, '_', '.' and '-'"
         ),
+        "schema": _matching(r"[a-z_][a-z0-9_]{0,62}", "small letters, digits and '_'"),
         "payload_limit": _integer(1, 1024 * 1024),
         "ballast": _integer(0, 1024 * 1024 * 1024),
         "log": _choice("console", "json", fold=str.lower),

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import weakref
+from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random, SystemRandom
@@ -220,6 +221,10 @@ class Sources:
     def new_ids(self, count: int) -> list[str]:
         """Return so many new ids, in rising order."""
         return self.ids.new_ids(count)
+
+    def new_token(self) -> str:
+        """Return a secret of 32 characters that may be part of a URL: 192 random bits."""
+        return urlsafe_b64encode(self.random.randbytes(24)).decode()
 
     def jitter(self) -> float:
         """Return a random number of [0, 1)."""

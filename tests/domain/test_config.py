@@ -9,6 +9,7 @@ import pytest
 from windlass.config import Settings
 from windlass.duration import parse_duration
 from windlass.errors import BadOption
+from windlass.store.sqlite.files import parse_path
 
 
 def load(directory: Path, environ: dict[str, str] | None = None, **options: Any) -> Settings:
@@ -34,6 +35,7 @@ def test_defaults(tmp_path: Path) -> None:
             drain=25.0,
             max_crashes=3,
             max_attempts=5,
+            max_steps=1024,
             poll=1.0,
             concurrency=100,
             threads=10,
@@ -71,7 +73,9 @@ def test_the_nearest_file_upwards_is_read_alone(tmp_path: Path) -> None:
 
 def test_other_tables_and_an_absent_table_are_ignored(tmp_path: Path) -> None:
     write(tmp_path, "[tool]\nx = 1\n")
-    assert load(tmp_path) == Settings(jobs=tmp_path / "jobs")
+    assert load(tmp_path) == Settings(
+        jobs=tmp_path / "jobs", url=f"sqlite:///{tmp_path}/windlass.db"
+    )
 
 
 def test_the_folder_of_job_files_is_beside_the_file_that_names_it(tmp_path: Path) -> None:
@@ -84,6 +88,33 @@ def test_the_folder_of_job_files_is_beside_the_file_that_names_it(tmp_path: Path
     assert load(deep).jobs == tmp_path / "work"
     assert load(deep, {"WINDLASS_JOBS": "here"}).jobs == Path("here")
     assert load(deep, jobs=deep).jobs == deep
+
+
+@pytest.mark.parametrize(
+    ("written", "file"),
+    [
+        ("threads = 2", "windlass.db"),
+        ("url = 'sqlite:///data/my%20jobs.db'", "data/my jobs.db"),
+        ("url = 'sqlite:///../other.db'", "../other.db"),
+        ("url = 'sqlite:////srv/jobs.db'", "/srv/jobs.db"),
+    ],
+)
+def test_the_store_is_found_from_the_file_that_names_it(
+    tmp_path: Path, written: str, file: str
+) -> None:
+    project = tmp_path / "a 100% odd name"
+    deep = project / "deep"
+    deep.mkdir(parents=True)
+    write(project, f"[windlass]\n{written}\n")
+    assert parse_path(load(deep).url) == (project / file).resolve()
+    assert load(deep, {"WINDLASS_URL": "sqlite:///here.db"}).url == "sqlite:///here.db"
+    assert load(deep, url="sqlite:///here.db").url == "sqlite:///here.db"
+
+
+def test_other_urls_in_the_file_stay_as_they_are(tmp_path: Path) -> None:
+    for url in ("postgresql://h/db", "sqlite:///:memory:", "sqlite:///"):
+        write(tmp_path, f"[windlass]\nurl = '{url}'\n")
+        assert load(tmp_path).url == url
 
 
 @pytest.mark.parametrize("given", ["", " ", 5, ["jobs"], "a\0b"])
@@ -111,6 +142,7 @@ def test_the_process_is_asked_by_default(tmp_path: Path, monkeypatch: pytest.Mon
         ("drain", "0", 0.0),
         ("drain", timedelta(minutes=1), 60.0),
         ("max_attempts", "7", 7),
+        ("max_steps", "5000", 5000),
         ("queues", "mail, reports ,x", ("mail", "reports", "x")),
         ("queues", ["mail", "reports"], ("mail", "reports")),
         ("queues", "mail", ("mail",)),
@@ -141,6 +173,7 @@ BAD = [
     ("poll", "0s", "a duration of at least 10 ms"),
     ("max_attempts", "0", "a whole number from 1 to 1,000,000"),
     ("max_attempts", "many", "a whole number from 1"),
+    ("max_steps", "0", "a whole number from 1 to 100,000"),
     ("threads", "1.5", "a whole number from 1"),
     ("concurrency", "9" * 30, "a whole number from 1"),
     ("queues", "a,,b", "the name of a queue"),

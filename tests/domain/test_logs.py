@@ -4,6 +4,7 @@ import io
 import json
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from windlass.logs import (
     SteadyLog,
     configure,
     escape,
+    problems_shown,
     steady_log,
 )
 
@@ -112,7 +114,7 @@ def test_console_event_is_for_people(lines: Any) -> None:
     logger.info("done", extra={"run": "r1", "job": "my job", "duration_ms": 5, "q": 'say "x"'})
     when, rest = stream.getvalue().split(" ", 1)
     assert when.endswith("Z")
-    assert rest == 'INFO     done run=r1 job="my job" duration_ms=5 q="say \\"x\\""\n'
+    assert rest == 'INFO     done job="my job" duration_ms=5 q="say \\"x\\"" run=r1\n'
 
 
 def test_console_traceback_follows_behind_a_bar(lines: Any) -> None:
@@ -259,7 +261,7 @@ def test_console_leaves_out_what_is_always_so() -> None:
     line = ConsoleFormatter().format(logging.makeLogRecord(given | {"tenant": "default"}))
     assert line.endswith(f"INFO     m run={run}")
     line = ConsoleFormatter().format(logging.makeLogRecord(given | {"tenant": "a", "trace": "t"}))
-    assert line.endswith(f"INFO     m run={run} tenant=a trace=t")
+    assert line.endswith(f"INFO     m tenant=a trace=t run={run}")
 
 
 def test_counts_are_for_programs() -> None:
@@ -269,3 +271,51 @@ def test_counts_are_for_programs() -> None:
     event = json.loads(JsonFormatter().format(record))
     assert event["counts"] == {"runs": 3, "jobs": {"é": 3}}
     assert logs.COUNTS not in event
+
+
+@contextmanager
+def unconfigured() -> Iterator[None]:
+    """The root logger as in a program that never configured it, without pytest's handlers."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    root.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def test_problems_are_shown_where_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
+    log = logging.getLogger("windlass.run")
+    with unconfigured():
+        log.warning("before")
+        with problems_shown(), problems_shown():
+            log.info("went well")
+            log.warning("retried", extra={"run": "r1"})
+        log.warning("after")
+
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert told.endswith("WARNING  retried run=r1\n")
+
+
+@pytest.mark.parametrize("place", ["", "windlass", "windlass.run"])
+def test_problems_are_left_to_whoever_listens(
+    capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    heard = io.StringIO()
+    handler = logging.StreamHandler(heard)
+    with unconfigured(), problems_shown():
+        logging.getLogger(place).addHandler(handler)  # also to one that comes later
+        try:
+            logging.getLogger("windlass.run").warning("retried")
+        finally:
+            logging.getLogger(place).removeHandler(handler)
+        logging.getLogger("windlass.run").warning("again")
+
+    assert heard.getvalue() == "retried\n"
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert told.endswith("WARNING  again\n")

@@ -124,7 +124,7 @@ def test_contradictory_decisions_are_refused(fields: dict[str, Any]) -> None:
 
 
 def test_outcomes_are_pinned() -> None:
-    again = {"retry", "snoozed", "released", "crashed"}
+    again = {"retry", "snoozed", "sleeping", "waiting", "continued", "released", "crashed"}
     assert set(Outcome) == {"succeeded", "failed", "canceled"} | again
 
 

@@ -100,7 +100,7 @@ def test_fatal_wins_over_only_and_over_after() -> None:
 
 
 def test_after_takes_the_most_specific_rule_and_no_jitter() -> None:
-    policy = Retry.fixed(1, jitter=1.0, after={Exception: "9s", Busy: lambda e: e.wait})  # type: ignore[attr-defined]
+    policy = Retry.fixed(1, jitter=1.0, after={Exception: "9s", Busy: lambda e: e.wait})
     assert policy.delay_for(1, Busy(30), 0.9) == 30
     assert policy.delay_for(1, VeryBusy(40), 0.9) == 40
     assert policy.delay_for(1, BOOM, 0.9) == 9
@@ -114,7 +114,7 @@ def test_after_that_answers_nonsense_leaves_the_formula(answer: Any) -> None:
 
 
 def test_after_that_raises_leaves_the_formula() -> None:
-    policy = Retry.fixed(7, jitter=0, after={ValueError: lambda e: e.absent})  # type: ignore[attr-defined]
+    policy = Retry.fixed(7, jitter=0, after={ValueError: lambda e: e.absent})
     assert policy.delay_for(1, BOOM, 0.0) == 7
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from windlass.domain.signature import Signature
-from windlass.errors import BadArguments
+from windlass.errors import BadArguments, BadOption
 
 if TYPE_CHECKING:
     import decimal
 
     import windlass_stub as wl  # type: ignore[import-not-found]
     from windlass_stub import Context, SyncContext
-
-
-class Order:
-    """Not a type that msgspec knows."""
 
 
 def of(handler: Any) -> Signature:
@@ -35,26 +32,42 @@ def test_context_is_found_by_a_name_that_cannot_be_resolved() -> None:
         assert of(handler).positional == ("a",)
 
 
-def test_other_unresolvable_names_are_no_context_and_unchecked() -> None:
-    def handler(c: decimal.Contextual, d: MyContext, a: int, b: Order) -> None: ...  # type: ignore[name-defined]  # noqa: F821
-
-    signature = of(handler)
-    assert not signature.takes_context
-    assert signature.decode(signature.encode((1, "x", 3, {}), {})) == ((1, "x", 3, {}), {})
-
-
-def test_one_unresolvable_annotation_leaves_the_others_checked() -> None:
-    def handler(c: Context, a: int, b: decimal.Absent, d: list[str]) -> None: ...  # type: ignore[name-defined]
-
-    with pytest.raises(BadArguments, match="wrong a"):
-        of(handler).encode(("x", 1, []), {})
-    with pytest.raises(BadArguments, match=r"wrong d\[0\]"):
-        of(handler).encode((1, 1, [1]), {})
-
-
-@pytest.mark.parametrize("text", ["1 +", "int[", "1", "1/0 if False else absent", "x.y.z"])
-def test_annotations_that_are_no_types_are_ignored(text: str) -> None:
-    def handler(a: Any) -> None: ...
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("decimal.Decimal", "the name decimal is not defined here"),
+        ("list[Absent]", "the name Absent is not defined here"),
+        ("1 +", "1 + is not a type"),
+        ("int[", "int[ is not a type"),
+        ("1", "1 cannot be read from JSON"),
+    ],
+)
+def test_annotation_that_cannot_be_evaluated_is_refused(text: str, why: str) -> None:
+    def handler(c: Context, a: Any) -> None: ...
 
     handler.__annotations__["a"] = text
-    assert of(handler).decode(b'{"a":[1]}') == (([1],), {})
+    with pytest.raises(BadOption) as caught:
+        of(handler)
+    assert f"job 'send' cannot check its argument a: {why}" in str(caught.value)
+    assert str(caught.value).endswith(", or annotate it with Any.")
+
+
+def test_refusal_says_what_to_do_about_a_missing_name() -> None:
+    def handler(a: decimal.Decimal) -> None: ...
+
+    with pytest.raises(
+        BadOption, match="import it outside `if TYPE_CHECKING:`, or define it before"
+    ):
+        of(handler)
+
+
+def test_names_of_the_function_around_are_known() -> None:
+    class Local(msgspec.Struct):
+        n: int
+
+    def handler(a: Local) -> Local:
+        return a
+
+    assert of(handler).decode(b'{"a":{"n":1}}') == ((Local(1),), {})
+    with pytest.raises(BadArguments, match=r"wrong a\.n"):
+        of(handler).encode(({"n": "x"},), {})

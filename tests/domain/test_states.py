@@ -25,22 +25,38 @@ ALLOWED = {
     ("scheduled", "overrun"): "failed",
     ("scheduled", "reschedule"): "scheduled",
     ("scheduled", "reprioritize"): "scheduled",
+    ("scheduled", "change"): "scheduled",
+    ("scheduled", "signal"): "scheduled",
     ("queued", "claim"): "running",
     ("queued", "cancel"): "canceled",
     ("queued", "expire"): "failed",
     ("queued", "overrun"): "failed",
     ("queued", "reschedule"): "scheduled",
     ("queued", "reprioritize"): "queued",
+    ("queued", "change"): "queued",
+    ("queued", "signal"): "queued",
     ("running", "succeed"): "succeeded",
     ("running", "fail"): "failed",
     ("running", "backoff"): "scheduled",
     ("running", "snooze"): "scheduled",
+    ("queued", "hold"): "scheduled",
+    ("running", "sleep"): "scheduled",
+    ("running", "wait"): "waiting",
+    ("running", "continue"): "queued",
     ("running", "release"): "queued",
     ("running", "reap"): "queued",
     ("running", "crash"): "failed",
     ("running", "overrun"): "failed",
     ("running", "stop"): "canceled",
     ("running", "cancel"): "running",
+    ("running", "signal"): "running",
+    ("waiting", "due"): "queued",
+    ("waiting", "cancel"): "canceled",
+    ("waiting", "expire"): "failed",
+    ("waiting", "overrun"): "failed",
+    ("waiting", "reprioritize"): "waiting",
+    ("waiting", "change"): "waiting",
+    ("waiting", "signal"): "waiting",
     ("failed", "retry"): "queued",
     ("failed", "reschedule"): "scheduled",
     ("canceled", "retry"): "queued",
@@ -92,7 +108,8 @@ def test_no_path_leaves_a_finished_run_unless_it_is_reopened(
 
 @pytest.mark.parametrize("verb", Verb)
 def test_a_cancel_intent_ends_what_would_go_round_again(verb: Verb) -> None:
-    again = {Verb.BACKOFF, Verb.SNOOZE, Verb.RELEASE, Verb.REAP, Verb.CRASH}
+    again = {Verb.BACKOFF, Verb.SNOOZE, Verb.SLEEP, Verb.WAIT, Verb.CONTINUE}
+    again |= {Verb.RELEASE, Verb.REAP, Verb.CRASH}
     assert under_intent(verb, None) is verb
     assert under_intent(verb, Intent.CANCEL) is (Verb.STOP if verb in again else verb)
 
@@ -100,7 +117,7 @@ def test_a_cancel_intent_ends_what_would_go_round_again(verb: Verb) -> None:
 def test_every_end_of_a_running_run_is_legal_under_an_intent() -> None:
     for verb in TRANSITIONS[Status.RUNNING]:
         after = advance(Status.RUNNING, under_intent(verb, Intent.CANCEL))
-        assert after in FINISHED or verb is Verb.CANCEL
+        assert after in FINISHED or verb in (Verb.CANCEL, Verb.SIGNAL)
 
 
 def test_statuses_are_equal_to_their_text() -> None:

@@ -25,7 +25,7 @@ class By(StrEnum):
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):
-    """So many runs have this status, and this name: of a queue, a job, or of the status itself."""
+    """The number of runs with one status and one name: a queue's, a job's, or the status' own."""
 
     name: str
     status: Status
@@ -34,7 +34,7 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counts(Mapping[str, int]):
-    """Runs by name, of whatever status; `rows` has each status by itself.
+    """How many runs there are, by name; `rows` has each status by itself.
 
     >>> row = Count(name="mail", status=Status.QUEUED, count=3)
     >>> Counts(By.QUEUE, [row])["mail"]
@@ -50,11 +50,11 @@ class Counts(Mapping[str, int]):
 
     @property
     def estimated(self) -> frozenset[str]:
-        """The names whose numbers are not exact."""
+        """The names whose numbers are estimates."""
         return frozenset(row.name for row in self.rows if not row.exact)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """The same as plain JSON values."""
         return {"by": self.by.value, "rows": msgspec.to_builtins(self.rows)}
 
     def __getitem__(self, name: str) -> int:
@@ -72,25 +72,26 @@ class Counts(Mapping[str, int]):
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue with something in it, or running from it."""
+    """A queue that has runs which have not ended."""
 
     name: str
     ready: int = 0  # its depth: what could be claimed now
     running: int = 0
-    scheduled: int = 0
+    scheduled: int = 0  # not yet due, asleep included
+    waiting: int = 0  # for a signal
     exact: bool = True
     oldest_at: datetime | None = None  # since when the oldest has been ready; None: nothing is
     seen_at: datetime
 
     @property
     def age(self) -> float | None:
-        """For how many seconds the oldest has been ready."""
+        """How long its oldest run has been ready, in seconds."""
         if self.oldest_at is None:
             return None
         return (self.seen_at - self.oldest_at).total_seconds()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """The same as plain JSON values."""
         shown: dict[str, Any] = msgspec.to_builtins(self)
         return shown | {"age": self.age}
 
@@ -117,6 +118,7 @@ def join_queues(counts: Sequence[Count], ages: Sequence[QueueAge]) -> Sequence[Q
             ready=_count(by_status, Status.QUEUED),
             running=_count(by_status, Status.RUNNING),
             scheduled=_count(by_status, Status.SCHEDULED),
+            waiting=_count(by_status, Status.WAITING),
             exact=all(row.exact for row in by_status.values()),
             oldest_at=oldest.get(name),
             seen_at=seen_at,

@@ -16,25 +16,41 @@ from windlass.domain.states import Failure, Verb
 
 
 class EventType(OpenEnum):
-    """What can be read in the history of a run, or of a schedule."""
+    """What can happen to a run or a schedule, as its history shows it."""
 
     # data: {"why": "delay"} where it is not yet due; {"schedule": id, "slot": …} of a schedule's
     ENQUEUED = "run.enqueued"
-    QUEUED = "run.queued"  # its time came
+    QUEUED = "run.queued"  # its time came, or what it waited for
     STARTED = "run.started"
     SUCCEEDED = "run.succeeded"
-    FAILED = "run.failed"  # data: {"failure": ...}
+    # data: {"failure": …}, and {"handled_by": id} of the run of its failure handler, if it has one
+    FAILED = "run.failed"
     RETRYING = "run.retrying"  # data: {"delay": seconds}
     SNOOZED = "run.snoozed"  # data: {"delay": seconds}
+    SLEEPING = "run.sleeping"  # data: {"until": …, "for": the names of the steps that sleep}
+    HELD = "run.held"  # as many of its siblings are live as may be
+    WAITING = "run.waiting"  # data: {"for": the names of the steps that wait}, {"until": …} if any
+    CONTINUED = "run.continued"  # data: {"generation": the number of the one that is over}
+    SIGNALED = "run.signaled"  # data: {"name": …, "number": …}
+    STEP_SUCCEEDED = "step.succeeded"  # data: {"step": …}, as of all events of steps
+    # a phase of a pipeline is done: the event of the step that it is; data: {"step": its name}
+    PHASE_COMPLETED = "phase.completed"
+    STEP_FAILED = "step.failed"  # for good
+    STEP_RETRYING = "step.retrying"  # data: {"delay": …, "failures": …} too
+    STEP_TIMED_OUT = "step.timed_out"  # nothing came in the time that it waited
     INTERRUPTED = "run.interrupted"  # given back by a worker that stops
     CRASHED = "run.crashed"  # taken back from a dead worker
     CANCEL_REQUESTED = "run.cancel_requested"  # data: {"reason": ...} where one was given
     CANCELED = "run.canceled"  # data: {"reason": ...} where one was given
-    RETRIED = "run.retried"  # reopened by an operator
+    # reopened by an operator; data: {"max_attempts": …} and {"input": …}, as below, where given
+    RETRIED = "run.retried"
     # moved, or reopened, by an operator; data: {"at": …}, that of the event where it is ready now
     RESCHEDULED = "run.rescheduled"
     # given another priority or queue by an operator; data: {"priority": …, "queue": …}
     REPRIORITIZED = "run.reprioritized"
+    # changed by an operator; data: what differs, {"tags": {"from": …, "to": …}, …}, or only the
+    # sizes of what is large, {"input": {"from_bytes": …, "to_bytes": …}}
+    CHANGED = "run.changed"
     DISCARDED = "run.discarded"  # taken off the dead letters by an operator
 
     SCHEDULE_CREATED = "schedule.created"  # data: {"job": name}
@@ -54,6 +70,8 @@ class AttemptOutcome(OpenEnum):
     FAILED = "failed"
     TIMEOUT = "timeout"
     SNOOZED = "snoozed"
+    WAITED = "waited"  # it gave its seat up, to sleep or to wait
+    CONTINUED = "continued"  # its run went on with another input
     CANCELED = "canceled"
     INTERRUPTED = "interrupted"
     CRASHED = "crashed"
@@ -76,6 +94,10 @@ EFFECTS: MappingProxyType[Verb, Effect] = MappingProxyType(
         Verb.FAIL: Effect(EventType.FAILED, AttemptOutcome.FAILED, Failure.FATAL),
         Verb.BACKOFF: Effect(EventType.RETRYING, AttemptOutcome.FAILED, wait="backoff"),
         Verb.SNOOZE: Effect(EventType.SNOOZED, AttemptOutcome.SNOOZED, wait="snooze"),
+        Verb.SLEEP: Effect(EventType.SLEEPING, AttemptOutcome.WAITED, wait="sleep"),
+        Verb.HOLD: Effect(EventType.HELD, wait="held"),
+        Verb.WAIT: Effect(EventType.WAITING, AttemptOutcome.WAITED, wait="wait"),
+        Verb.CONTINUE: Effect(EventType.CONTINUED, AttemptOutcome.CONTINUED),
         Verb.RELEASE: Effect(EventType.INTERRUPTED, AttemptOutcome.INTERRUPTED),
         Verb.REAP: Effect(EventType.CRASHED, AttemptOutcome.CRASHED),
         Verb.CRASH: Effect(EventType.FAILED, AttemptOutcome.CRASHED, Failure.CRASHED),
@@ -86,5 +108,7 @@ EFFECTS: MappingProxyType[Verb, Effect] = MappingProxyType(
         Verb.RETRY: Effect(EventType.RETRIED),
         Verb.RESCHEDULE: Effect(EventType.RESCHEDULED, wait="delay"),
         Verb.REPRIORITIZE: Effect(EventType.REPRIORITIZED),
+        Verb.CHANGE: Effect(EventType.CHANGED),
+        Verb.SIGNAL: Effect(EventType.SIGNALED),
     }
 )

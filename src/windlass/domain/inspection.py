@@ -22,7 +22,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker, and what it is doing. One that died is known until it is reaped."""
+    """A worker, and what it is doing. A dead one is known until its runs are taken back."""
 
     id: str
     host: str
@@ -48,7 +48,7 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lease_left(self) -> float:
-        """Seconds until it is dead, unless it renews; below zero: for how long it has been."""
+        """Seconds until its lease runs out; below zero, for how long it has been dead."""
         return (self.alive_until - self.seen_at).total_seconds()
 
     @property
@@ -59,11 +59,11 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
         return (self.seen_at - self.blocked_since).total_seconds()
 
     def serves(self, queue: str, job: str) -> bool:
-        """Whether it would take such a run."""
+        """Whether it would take a run of this job in this queue."""
         return job in self.jobs and (self.queues is None or queue in self.queues)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """The same as plain JSON values."""
         shown: dict[str, Any] = msgspec.to_builtins(self)
         return shown | {"alive": self.alive, "lease_left": self.lease_left}
 

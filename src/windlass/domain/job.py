@@ -2,18 +2,21 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from types import CodeType
-from typing import Any, TypedDict, TypeGuard, Unpack
+from typing import Any, Literal, TypedDict, TypeGuard, Unpack
 
 import msgspec
 
+from windlass.domain.failed import FailedRun, FailureHandler
 from windlass.domain.origin import Folder
 from windlass.domain.policy import Retry
-from windlass.domain.run import JobRow
+from windlass.domain.run import JobRow, RunDefaults
 from windlass.domain.signature import Signature
+from windlass.domain.step import MOST_MAX_STEPS
 from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption, UsageError
 
@@ -23,6 +26,9 @@ MOST_ATTEMPTS = 1_000_000
 PRIORITIES = range(-32_768, 32_768)
 MAX_KEY_BYTES = 1000
 """Of a key, in UTF-8: with the longest tenant and job it still fits an index of PostgreSQL."""
+
+MOST_TAGS = 100
+_LONGEST_TAG = 200
 
 _NAME = re.compile(r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 
@@ -48,8 +54,16 @@ class JobSpec:
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     retry: Retry = field(default_factory=Retry)
     timeout: float | None = None
+    max_steps: int | None = None
+    """How many durable steps a run may have; None: as the settings say."""
     default_input: bytes | None = None
     """The input, encoded, of a run that is given none."""
+    defaults: RunDefaults | None = None
+    """What its runs have unless their enqueue says otherwise."""
+    on_failure: FailureHandler | None = None
+    """Who handles the failures of its runs."""
+    phases: tuple[str, ...] | None = None
+    """The names of a pipeline's phases, in order."""
     version: str = ""
     home: object = field(default=None, repr=False, compare=False)
     """What must live as long as the definition: a job file's modules."""
@@ -68,12 +82,48 @@ class JobSpec:
             retry=self.retry.to_json(),
             parameters=tuple(self.signature.parameters()),
             default_input=msgspec.Raw(self.default_input or b"null"),
+            defaults=self.defaults,
+            on_failure=self.on_failure,
+            phases=self.phases,
             version=self.version,
         )
 
 
-class JobOptions(TypedDict, total=False):
+class DefaultOptions(TypedDict, total=False):
+    """What the definitions of several jobs may have in common: the arguments of a router."""
+
+    queue: str
+    priority: int
+    max_attempts: int
+    retry: Retry | None
+    timeout: Duration | None
+    executor: str | None
+    max_steps: int | None
+    tags: Iterable[str]
+    expires: Duration | None
+    deadline: Duration | None
+    unique: Literal["live"] | None
+    key_ttl: Duration | None
+
+
+class PipelineOptions(DefaultOptions, total=False):
+    """What the definition of a pipeline may say: the arguments of ``app.pipeline``."""
+
+    default_input: Mapping[str, Any] | None
+
+
+class JobOptions(DefaultOptions, total=False):
     """What a definition may say: the arguments of ``app.job``."""
+
+    name: str | None
+    default_input: Mapping[str, Any] | None
+
+
+class FailureOptions(TypedDict, total=False):
+    """What the definition of a failure handler may say: the arguments of ``on_failure``.
+
+    Its runs are made by the store, so it has no defaults for them but queue and priority.
+    """
 
     name: str | None
     queue: str
@@ -82,15 +132,11 @@ class JobOptions(TypedDict, total=False):
     retry: Retry | None
     timeout: Duration | None
     executor: str | None
-    default_input: Mapping[str, Any] | None
 
 
 def define_job(handler: Callable[..., Any], **options: Unpack[JobOptions]) -> JobSpec:
     """Check a definition, all of it, when it is written down and not at 3 a.m."""
-    for option in options:
-        if option not in JobOptions.__annotations__:
-            known = ", ".join(JobOptions.__annotations__)
-            raise BadOption(option, f"there is no such option; there are {known}")
+    _check_known(options, JobOptions)
     name = check_name("name", options.get("name") or getattr(handler, "__name__", ""))
     signature = Signature.of(handler, job=name)
     return JobSpec(
@@ -103,9 +149,52 @@ def define_job(handler: Callable[..., Any], **options: Unpack[JobOptions]) -> Jo
         max_attempts=check_max_attempts(options.get("max_attempts", DEFAULT_MAX_ATTEMPTS)),
         retry=_retry(options.get("retry")),
         timeout=check_timeout(options.get("timeout")),
+        max_steps=_max_steps(options.get("max_steps")),
         default_input=_default_input(options.get("default_input"), signature),
+        defaults=_defaults(options),
+        phases=getattr(handler, "phases", None),
         version=_version(handler),
     )
+
+
+def check_defaults(options: DefaultOptions) -> None:
+    """Check what is said once for several jobs; whether an executor suits is known with the job."""
+    _check_known(options, DefaultOptions)
+    others: dict[str, Any] = {name: value for name, value in options.items() if name != "executor"}
+    define_job(_nothing, **others)
+
+
+def _nothing() -> None: ...
+
+
+def check_failure_options(options: Mapping[str, Any]) -> None:
+    """Refuse what a failure handler cannot say."""
+    _check_known(options, FailureOptions)
+
+
+def describe_handler(spec: JobSpec, options: FailureOptions) -> FailureHandler:
+    """A failure handler as the jobs that it is for store it. Raises BadOption if it is none.
+
+    Queue and priority are stored only if its definition names them: otherwise those of the run
+    that failed count.
+    """
+    argument = spec.signature.only_parameter(FailedRun)
+    if argument is None:
+        why = "a failure handler takes one argument that is annotated with FailedRun"
+        raise BadOption("handler", f"{why}, after the context if it wants one")
+    return FailureHandler(
+        job=spec.name,
+        argument=argument,
+        queue=spec.queue if "queue" in options else None,
+        priority=spec.priority if "priority" in options else None,
+    )
+
+
+def _check_known(options: Mapping[str, Any], kind: type[Mapping[str, Any]]) -> None:
+    for option in options:
+        if option not in kind.__annotations__:
+            known = ", ".join(kind.__annotations__)
+            raise BadOption(option, f"there is no such option; there are {known}")
 
 
 def _default_input(given: object, signature: Signature) -> bytes | None:
@@ -117,6 +206,24 @@ def _default_input(given: object, signature: Signature) -> bytes | None:
         return signature.encode((), given)
     except UsageError as error:
         raise BadOption("default_input", str(error).rstrip(".")) from error
+
+
+def _defaults(options: JobOptions) -> RunDefaults | None:
+    found = RunDefaults(
+        tags=check_tags(options.get("tags", ())),
+        expires=_length("expires", options.get("expires")),
+        deadline=_length("deadline", options.get("deadline")),
+        unique=check_unique(options.get("unique")),
+        key_ttl=_length("key_ttl", options.get("key_ttl")),
+    )
+    return None if found == RunDefaults() else found
+
+
+def _length(option: str, value: Duration | None) -> float | None:
+    given: object = value  # whatever the annotation says
+    if isinstance(given, datetime):
+        raise BadOption(option, "a job says how long: give a duration; an enqueue may give a time")
+    return None if value is None else parse_duration(value)
 
 
 def is_name(value: object) -> TypeGuard[str]:
@@ -140,6 +247,23 @@ def check_text(option: str, value: object, longest: int) -> str:
     if "\x00" in value or any("\ud800" <= c <= "\udfff" for c in value):
         raise BadOption(option, "it has a NUL or a lone surrogate, which no store can hold")
     return value
+
+
+def check_tags(value: object) -> tuple[str, ...]:
+    """Texts, each once."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise BadOption("tags", f"{value!r} is not a list of texts")
+    tags = tuple(dict.fromkeys(check_text("tags", tag, _LONGEST_TAG) for tag in value))
+    if len(tags) > MOST_TAGS:
+        raise BadOption("tags", f"{len(tags)} are more than {MOST_TAGS}")
+    return tags
+
+
+def check_unique(value: object) -> Literal["live"] | None:
+    """Among whom a key is to be unique: live runs, or None, all that there ever were."""
+    if value is None or value == "live":
+        return None if value is None else "live"
+    raise BadOption("unique", f"{value!r} is neither 'live' nor None")
 
 
 def check_key(value: object) -> str:
@@ -183,6 +307,16 @@ def _retry(value: object) -> Retry:
     return value
 
 
+def _max_steps(value: object) -> int | None:
+    """How many durable steps a run may have, if its job says so."""
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= MOST_MAX_STEPS:
+        why = f"{value!r} is not a whole number from 1 to {MOST_MAX_STEPS:,}"
+        raise BadOption("max_steps", why)
+    return value
+
+
 def _executor(value: str | None, signature: Signature) -> Executor:
     natural = Executor.ASYNC if signature.is_async else Executor.THREAD
     if value is None:
@@ -204,6 +338,8 @@ def _version(handler: Callable[..., Any]) -> str:
     digest = hashlib.sha256()
     if isinstance(code, CodeType):
         _feed(digest, code)
+    elif isinstance(parts := getattr(handler, "functions", None), tuple):  # of a pipeline
+        digest.update("".join(map(_version, parts)).encode())
     else:
         digest.update(repr(type(handler)).encode())
     return digest.hexdigest()[:12]

@@ -25,6 +25,11 @@ class OpenEnum(StrEnum):
         unknown._value_ = value
         return unknown
 
+    def __reduce_ex__(self, protocol: object) -> tuple[type[Self], tuple[str]]:
+        """Copy and pickle by value. Python 3.11.0 to 3.11.3 look members up by name, and those
+        that are unknown here have none."""
+        return type(self), (self.value,)
+
 
 def member_of(option: str, kind: type[E], value: object) -> E:
     """The member that a caller means. Raises BadOption."""

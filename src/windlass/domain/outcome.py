@@ -1,8 +1,8 @@
 """How an attempt ends: what a handler may return, and what the store is told.
 
 A handler ends its attempt by returning a result, by raising, or by returning one of `Snooze`,
-`Fail` and `Cancel`. The engine turns each into one `Verdict`; `decide_failure` is the rule for
-everything that went wrong:
+`Fail`, `Cancel` and `ContinueAs`. The engine turns each into one `Verdict`; `decide_failure` is the
+rule for everything that went wrong:
 
 - Handler failures and timeouts count, and `max_attempts` limits them. Lost workers and shutdowns
   are not failures of the handler and never come here; a child process that dies is counted as a
@@ -10,22 +10,26 @@ everything that went wrong:
 - An error that its class or its policy calls fatal fails the run at once (`fatal`).
 - The last failure that `max_attempts` allows fails it (`exhausted`), even where the handler asked
   for another try by `RetryAfter`.
+- A step that has failed for good, or that is recorded as something else, would do so again: the run
+  has failed.
 - A timeout that ends the run is told as `timeout`, whichever of the two ended it.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
 from windlass.domain.blame import after_lost_worker
 from windlass.domain.policy import Fatal, Retry
 from windlass.domain.report import ErrorInfo, describe_error
 from windlass.domain.states import Failure, Verb
 from windlass.duration import MAX_SECONDS, Duration, parse_duration
-from windlass.errors import BadOption
+from windlass.errors import BadOption, Nondeterminism, StepFailed, TooManySteps
 
 __all__ = [
     "Cancel",
+    "ContinueAs",
     "ErrorInfo",
     "Fail",
     "Failed",
@@ -45,7 +49,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Snooze:
-    """Returned by a handler to be called again later; it counts as no failure.
+    """Return this from a handler to be called again later; it is not a failure.
 
     >>> Snooze("10m").delay
     600.0
@@ -59,7 +63,7 @@ class Snooze:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Returned by a handler to fail: for good, or (`permanent=False`) like an exception."""
+    """Return this from a handler to fail: for good, or with `permanent=False` like an exception."""
 
     reason: str
     permanent: bool = True
@@ -75,13 +79,32 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Returned by a handler to end its run as canceled."""
+    """Return this from a handler to end its run as canceled."""
 
     reason: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what could not be shown later."""
         _check_reason(self.reason)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ContinueAs:
+    """Return this from a handler to go on as the same run, with these arguments and no steps.
+
+    The arguments are those of the job, as for an enqueue; what is left out has its default. Steps
+    and input of before are kept as a generation of the run. Failures are counted anew.
+
+    >>> ContinueAs(cursor=500).kwargs
+    {'cursor': 500}
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        object.__setattr__(self, "args", args)
+        object.__setattr__(self, "kwargs", kwargs)
 
 
 class Outcome(StrEnum):
@@ -91,6 +114,9 @@ class Outcome(StrEnum):
     RETRY = "retry"
     FAILED = "failed"
     SNOOZED = "snoozed"
+    SLEEPING = "sleeping"
+    WAITING = "waiting"
+    CONTINUED = "continued"
     CANCELED = "canceled"
     RELEASED = "released"
     CRASHED = "crashed"  # its child process died, or it stopped its worker, which can still tell
@@ -103,6 +129,9 @@ REPORTED: MappingProxyType[Outcome, Verb] = MappingProxyType(
         Outcome.RETRY: Verb.BACKOFF,
         Outcome.FAILED: Verb.FAIL,
         Outcome.SNOOZED: Verb.SNOOZE,
+        Outcome.SLEEPING: Verb.SLEEP,
+        Outcome.WAITING: Verb.WAIT,
+        Outcome.CONTINUED: Verb.CONTINUE,
         Outcome.CANCELED: Verb.STOP,
         Outcome.RELEASED: Verb.RELEASE,
         Outcome.CRASHED: Verb.REAP,  # CRASH if the worker gives a failure with it
@@ -160,6 +189,9 @@ def decide_failure(
     `failures_before` does not count this failure. `random` is of [0, 1).
     """
     failures = failures_before + 1
+    known = _failure_of_step(error)
+    if known is not None:
+        return Verdict(outcome=Outcome.FAILED, failure=known)
     delay = policy.delay_for(failures, error, random) if failures < max_attempts else None
     if delay is not None:
         return Verdict(outcome=Outcome.RETRY, delay=delay)
@@ -170,6 +202,20 @@ def decide_failure(
     else:
         failure = Failure.EXHAUSTED
     return Verdict(outcome=Outcome.FAILED, failure=failure)
+
+
+def _failure_of_step(error: BaseException) -> Failure | None:
+    """Why a run fails whose durable steps can only end in the same way again."""
+    if isinstance(error, StepFailed):
+        return Failure(error.why)
+    if isinstance(error, Nondeterminism):
+        return Failure.NONDETERMINISM
+    if isinstance(error, TooManySteps):
+        return Failure.FATAL
+    if isinstance(error, BaseExceptionGroup):
+        found = (_failure_of_step(each) for each in error.exceptions)
+        return next((failure for failure in found if failure is not None), None)
+    return None
 
 
 def decide_crash(*, crashes_before: int, max_crashes: int, alone: bool = True) -> Verdict:

@@ -9,7 +9,7 @@ Rules about exception classes, and functions, live in the handler's process alon
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias, TypedDict, Unpack
@@ -20,8 +20,11 @@ from windlass.errors import BadDuration, BadOption
 Rule: TypeAlias = Callable[[int, BaseException], Duration | None]
 """Takes the number of failures so far, from 1, and the error; None means: no retry."""
 
-After: TypeAlias = Duration | Callable[[BaseException], Duration]
-"""A delay, or what reads it from the error, e.g. from a Retry-After header."""
+After: TypeAlias = Duration | Callable[[Any], Duration]
+"""A delay, or what reads it from the error, e.g. from a Retry-After header.
+
+`Any`: the function gets errors of its own class only, and no type of a mapping can say so.
+"""
 
 ErrorTypes: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
 
@@ -32,7 +35,7 @@ DEFAULT_JITTER = 0.5
 
 
 class RetryAfter(Exception):
-    """Raised by a handler to choose the delay of its retry; it still counts as a failure.
+    """Raise this in a handler to choose the delay of its retry; it counts as a failure.
 
     >>> RetryAfter("90s", "the mail server asked for patience").delay
     90.0
@@ -48,7 +51,7 @@ class RetryAfter(Exception):
 
 
 class Fatal(Exception):
-    """Raised by a handler to fail the run for good, whatever its policy says."""
+    """Raise this in a handler to fail the run for good, whatever its `retry` says."""
 
 
 class RetryKind(StrEnum):
@@ -118,18 +121,18 @@ class Retry:
 
     @classmethod
     def never(cls) -> Self:
-        """Fail at the first failure."""
+        """Never try again."""
         return cls(kind=RetryKind.NEVER)
 
     @classmethod
     def fixed(cls, delay: Duration, **rules: Unpack[Rules]) -> Self:
-        """Wait equally long each time."""
+        """Wait for the same time after each failure."""
         seconds = parse_duration(delay)
         return cls(kind=RetryKind.FIXED, base=seconds, cap=seconds, **rules)
 
     @classmethod
     def linear(cls, step: Duration, *, cap: Duration = DEFAULT_CAP, **rules: Unpack[Rules]) -> Self:
-        """Wait one step longer each time, up to the cap."""
+        """Wait one step longer after each failure, up to the cap."""
         return cls(
             kind=RetryKind.LINEAR, base=parse_duration(step), cap=parse_duration(cap), **rules
         )
@@ -142,7 +145,7 @@ class Retry:
         factor: float = DEFAULT_FACTOR,
         **rules: Unpack[Rules],
     ) -> Self:
-        """Wait `factor` times as long each time, up to the cap."""
+        """Wait `factor` times as long after each failure, up to the cap."""
         return cls(
             kind=RetryKind.EXPONENTIAL,
             base=parse_duration(base),
@@ -153,8 +156,14 @@ class Retry:
 
     @classmethod
     def custom(cls, rule: Rule, **rules: Unpack[Rules]) -> Self:
-        """Ask a function; where it raises or returns nonsense, the default formula applies."""
+        """Ask a function. If it raises or returns nonsense, the default formula applies."""
         return cls(kind=RetryKind.CUSTOM, rule=rule, **rules)
+
+    def with_fatal(self, types: ErrorTypes) -> Self:
+        """The same, with more errors that are never retried."""
+        return replace(
+            self, fatal=(*_error_types("fatal", self.fatal), *_error_types("fatal", types))
+        )
 
     def is_fatal(self, error: BaseException) -> bool:
         """Whether the error's class alone forbids a retry."""

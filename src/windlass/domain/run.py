@@ -6,24 +6,39 @@ Ids are UUIDv7 text made by the client. Delays are seconds that the store adds t
 own clock; absolute times are aware datetimes.
 """
 
-from datetime import datetime
-from typing import Any
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
 
 import msgspec
 
 from windlass.domain.event import AttemptOutcome, EventType
+from windlass.domain.failed import FailureHandler
 from windlass.domain.outcome import ErrorInfo, Outcome
+from windlass.domain.progress import Detail
 from windlass.domain.states import Failure, Intent, Status
 
 DEFAULT_TENANT = "default"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NULL = msgspec.Raw(b"null")  # JSON's null: what an absent document is read as
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one run overrides of its job's definition; stored with the run."""
+    """What one run overrides of its job's definition, and what few runs have; stored with it."""
 
     max_attempts: int | None = None
     timeout: float | None = None
+    unique: Literal["live"] | None = None
+    """``live``: its key is free again when it has ended."""
+    again_of: str | None = None
+    """The run that this one was made from, if it is one run again."""
+    on_failure: bool = False
+    """It handles the failure of another run, by which it was made; nobody handles its own."""
+
+    @property
+    def frees_key(self) -> bool:
+        """Whether the key of an ended run is free."""
+        return self.unique == "live"
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,13 +62,20 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline_in: float | None = None
     deadline_at: datetime | None = None
     trace: str | None = None
+    metadata: msgspec.Raw | None = None
+    enqueued_by: str | None = None  # the run in whose handler it was enqueued
+
+    @property
+    def frees_key(self) -> bool:
+        """Whether its key is free again when it has ended."""
+        return self.options is not None and self.options.frees_key
 
 
 class Enqueued(msgspec.Struct, frozen=True, kw_only=True):
     """The store's answer to one :class:`NewRun`, in the order given.
 
     ``created`` is false where the key or the id was known: the other fields then tell
-    of the run that exists, as it is now.
+    of the run that exists, as it is now. ``hinted``: workers were told with the commit.
     """
 
     id: str
@@ -61,6 +83,7 @@ class Enqueued(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     created_at: datetime
     scheduled_for: datetime
+    hinted: bool = False
 
 
 class RunRef(msgspec.Struct, frozen=True):
@@ -68,6 +91,17 @@ class RunRef(msgspec.Struct, frozen=True):
 
     tenant: str
     id: str
+
+
+class Extras(msgspec.Struct, frozen=True, kw_only=True):
+    """What few runs have, and only their handlers ask for."""
+
+    tags: tuple[str, ...] | None = None
+    key: str | None = None
+    metadata: dict[str, Any] | None = None
+    enqueued_by: str | None = None
+    is_child: bool = False  # of the run that enqueued it
+    scheduled_for: datetime | None = None  # None: it has been ready since then
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False):
@@ -85,7 +119,10 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     options: Options | None = None
     trace: str | None = None
     schedule: str | None = None
+    rank: int = 0  # minus its priority
+    ready_at: str | int = 0  # microseconds since 1970; as text they may have a point before six
     slot: datetime | None = None  # the instant of its schedule that this run is for
+    extras: Extras | None = None
     deadline_at: datetime | None = None  # when the whole run must be done
     deadline_in: float | None = None  # seconds from the claim until then, by the store's clock
     flaw: str | None = None  # why its row could not be read; it can only fail
@@ -95,6 +132,13 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
         """The run's name."""
         return RunRef(self.tenant, self.id)
 
+    @property
+    def scheduled_for(self) -> datetime:
+        """When it was to start, before any backoff."""
+        if self.extras is not None and self.extras.scheduled_for is not None:
+            return self.extras.scheduled_for
+        return _EPOCH + timedelta(microseconds=int(str(self.ready_at).replace(".", "")))
+
 
 class Held(msgspec.Struct, frozen=True, gc=False):
     """A lease as its holder names it."""
@@ -102,6 +146,29 @@ class Held(msgspec.Struct, frozen=True, gc=False):
     tenant: str
     id: str
     token: int
+
+
+class ProgressWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be written of a run's progress, under the token of its lease."""
+
+    tenant: str
+    id: str
+    token: int
+    fraction: float | None = None
+    message: str | None = None
+    detail: Detail | None = None
+
+    @property
+    def held(self) -> Held:
+        """The lease that it is written under."""
+        return Held(self.tenant, self.id, self.token)
+
+
+class ProgressReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of several were not written."""
+
+    lost: Sequence[Held] = ()  # the lease is not held under that token
+    busy: Sequence[Held] = ()  # somebody has the lease locked: to be sent again
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -113,11 +180,13 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     outcome: Outcome
     delay: float | None = None
     failure: Failure | None = None
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw | None = None  # of continued: the input that the run goes on with
     error: ErrorInfo | None = None
     counts: bool = False  # whether the attempt counts against max_attempts
     timed_out: bool = False
     version: str | None = None  # of the definition that was run, where that can change
+    until: datetime | None = None  # of sleeping and waiting: when it goes on at the latest
+    waits: tuple[str, ...] = ()  # the paths of the steps that it sleeps or waits in
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -232,6 +301,16 @@ class SweepReply(msgspec.Struct, frozen=True, kw_only=True):
     more: bool = False  # a limit was hit: sweep again at once
 
 
+class RunDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What each run of a job has unless its enqueue says otherwise; times are in seconds."""
+
+    tags: tuple[str, ...] = ()
+    expires: float | None = None
+    deadline: float | None = None
+    unique: str | None = None  # for runs with a key
+    key_ttl: float | None = None  # the same
+
+
 class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A job's definition, stored so that other processes can enqueue by name."""
 
@@ -244,6 +323,9 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry: dict[str, Any] = {}
     parameters: tuple[dict[str, Any], ...] | None = None  # None: takes anything
     default_input: msgspec.Raw = NULL
+    defaults: RunDefaults | None = None
+    on_failure: FailureHandler | None = None  # who is told of runs that failed for good
+    phases: tuple[str, ...] | None = None  # of a pipeline: their names, in order
     version: str | None = None
 
 
@@ -288,12 +370,15 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     options: Options | None = None
     trace: str | None = None
+    metadata: msgspec.Raw = NULL
+    enqueued_by: str | None = None
     result: msgspec.Raw = NULL
     error: ErrorInfo | None = None
     failure: Failure | None = None
     intent: Intent | None = None
     reason: str | None = None  # of a cancel
-    waiting_for: str | None = None  # why it is scheduled: delay, backoff, snooze
+    waiting_for: str | None = None  # why it is scheduled: delay, backoff, snooze, sleep; or wait
+    waits: tuple[str, ...] = ()  # the steps in which it sleeps or waits
     due_at: datetime | None = None
     expires_at: datetime | None = None
     deadline_at: datetime | None = None
@@ -304,8 +389,12 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
     progress: float | None = None  # 0 to 1, the latest that the handler told
     progress_message: str | None = None
+    progress_detail: Detail | None = None
+    progress_at: datetime | None = None
     schedule: str | None = None
     slot: datetime | None = None
+    parent: str | None = None  # the run that has started it as its child
+    root: str | None = None  # the run that the whole tree has grown from
     attempts: tuple[Attempt, ...] = ()
 
 
@@ -325,22 +414,6 @@ class FeedEvent(Event, frozen=True, kw_only=True):
     place: str  # to go on from; only this store can read it
     tenant: str
     subject: str  # the id of the run or the schedule
-
-
-class RunFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a listing asks for. Newest first by id; ``before`` is the last id seen."""
-
-    tenant: str = DEFAULT_TENANT
-    status: Status | None = None
-    job: str | None = None
-    queue: str | None = None
-    tag: str | None = None
-    failure: Failure | None = None
-    created_from: datetime | None = None
-    created_to: datetime | None = None
-    dead: bool = False  # failed, and neither retried nor discarded
-    before: str | None = None
-    limit: int = 50
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 A run's input is one JSON object with a member per argument. `Signature` turns a call into that
 object and back. It checks names by the handler's parameters and values by their annotations:
 the encoded input is decoded again as the worker will do it, into a struct made of them. A
-parameter whose annotation is missing, cannot be resolved or is beyond msgspec is not checked.
+parameter without an annotation is not checked; one whose annotation cannot be checked is refused.
 
 Defaults are not stored: they are filled in when the run starts, by the code that runs it.
 """
@@ -18,9 +18,11 @@ import msgspec
 
 from windlass import codec
 from windlass.domain import reflection
+from windlass.domain.returns import Returns, told
 from windlass.errors import BadArguments
 
 _EXTRA = "**"  # the mark of a parameter that takes all others
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _AT = re.compile(r"(?P<why>.*) - at `\$\.(?P<name>\w+)(?P<rest>.*)`", re.DOTALL)
 
 
@@ -49,12 +51,17 @@ class Signature:
     extra: str | None
     """The name of **kwargs, where there is one."""
     decoder: msgspec.json.Decoder[msgspec.Struct] = field(repr=False, compare=False)
+    extra_decoder: msgspec.json.Decoder[Any] | None = field(repr=False, compare=False)
+    """Of each argument in **kwargs, where these are annotated."""
+    returns: Returns | None = field(repr=False, compare=False)
+    """What reads results, where the handler says what it returns."""
 
     @classmethod
     def of(cls, handler: Callable[..., object], job: str) -> Self:
         """Read a handler's signature. Raises BadOption where it cannot be a job."""
-        parameters = reflection.read_parameters(handler, job)
-        hints = reflection.read_hints(handler, parameters)
+        read = reflection.read_signature(handler, job)
+        hints = reflection.read_hints(handler, read)
+        parameters = list(read.parameters.values())
         takes_context = bool(parameters) and reflection.is_context(parameters[0], hints)
         parameters = parameters[takes_context:]
         reflection.refuse_unfit(parameters, hints, job)
@@ -69,7 +76,9 @@ class Signature:
             known=frozenset(p.name for p in named),
             required=frozenset(p.name for p in named if p.default is Parameter.empty),
             extra=extra,
-            decoder=reflection.make_decoder(named, hints, strict=extra is None),
+            decoder=reflection.make_decoder(named, hints, job, strict=extra is None),
+            extra_decoder=reflection.make_extra_decoder(extra, hints, job),
+            returns=Returns.of(job, reflection.make_result_decoder(hints, job)),
         )
 
     def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
@@ -77,7 +86,9 @@ class Signature:
         if not args and self._fits(kwargs):
             return dict(kwargs)
         if len(args) > len(self.positional):
-            takes = f"takes {len(self.positional)} positional arguments, {len(args)} were given"
+            most = len(self.positional)
+            arguments = f"{most} positional argument{'' if most == 1 else 's'}"
+            takes = f"takes {arguments}, {len(args)} were given"
             raise BadArguments(self.job, takes)
         bound = dict(zip(self.positional, args, strict=False))
         for name in kwargs:
@@ -101,6 +112,8 @@ class Signature:
         bound = self.bind(args, kwargs)
         data = codec.encode(bound, what=f"input of job {self.job!r}", limit=limit)
         self._values(data)
+        if self.extra_decoder is not None:
+            self._extras(data)
         return data
 
     def decode(self, data: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -114,9 +127,15 @@ class Signature:
         count = len(self.positional)
         keywords = dict(zip(self.keyword_only, values[count:], strict=True))
         if self.extra is not None:
-            given = codec.decode(data)
-            keywords.update((name, given[name]) for name in given if name not in self.known)
+            keywords.update(self._extras(data))
         return values[:count], keywords
+
+    def only_parameter(self, kind: type[msgspec.Struct]) -> str | None:
+        """The name of the one parameter, if there is no other and it is annotated like that."""
+        found = msgspec.structs.fields(self.decoder.type)
+        if self.extra is not None or len(found) != 1 or found[0].type is not kind:
+            return None
+        return found[0].encode_name
 
     def parameters(self) -> list[dict[str, Any]]:
         """Return what `check_parameters` needs, for the job's row."""
@@ -131,6 +150,18 @@ class Signature:
             return msgspec.structs.astuple(self.decoder.decode(data))
         except (ValueError, RecursionError) as error:
             raise self._explain(data, error) from error
+
+    def _extras(self, data: bytes | msgspec.Raw) -> dict[str, Any]:
+        """The arguments that **kwargs takes."""
+        given = {n: v for n, v in _MEMBERS.decode(data).items() if n not in self.known}
+        decode = codec.decode if self.extra_decoder is None else self.extra_decoder.decode
+        found = {}
+        for name, value in given.items():
+            try:
+                found[name] = decode(value)
+            except (ValueError, RecursionError) as error:
+                raise BadArguments(self.job, f"got a wrong {name}{told(error)}", name) from error
+        return found
 
     def _explain(self, data: bytes | msgspec.Raw, error: Exception) -> BadArguments:
         found = _AT.fullmatch(str(error))

@@ -5,7 +5,8 @@ apply what this table says; the CHECK constraints of both schemas, the diagram i
 docs and the exhaustive tests are made from it.
 
 A *live* run has one position: a timer (``scheduled``), a place in a queue
-(``queued``) or a lease (``running``). A *finished* run has none, only its outcome.
+(``queued``) or a lease (``running``). One that is ``waiting`` has a timer as well: it is due when
+it waits no longer, if ever. A *finished* run has none, only its outcome.
 
 A cancel of a running run does not move it: it is recorded as an *intent*, and the
 worker that holds the lease is told. Terminal outcomes that arrive first win over the
@@ -24,7 +25,7 @@ from windlass.errors import IllegalTransition
 
 
 class Status(OpenEnum):
-    """What a user sees of a run."""
+    """Where a run stands."""
 
     SCHEDULED = "scheduled"  # not yet due: a future time, a backoff, a snooze
     QUEUED = "queued"  # ready, may be claimed now
@@ -76,6 +77,10 @@ class Verb(StrEnum):
     FAIL = "fail"  # for good
     BACKOFF = "backoff"  # failed, to be tried again later
     SNOOZE = "snooze"  # the handler asked to be called later
+    SLEEP = "sleep"  # the handler sleeps durably, without a seat
+    WAIT = "wait"  # the handler waits durably, for a signal, without a seat
+    HOLD = "hold"  # a new child is held back: its siblings come first
+    CONTINUE = "continue"  # the handler goes on with a new input and an empty history
     RELEASE = "release"  # given back unfinished by a worker that stops
     REAP = "reap"  # taken back from a dead worker
     CRASH = "crash"  # taken back once too often
@@ -86,6 +91,8 @@ class Verb(StrEnum):
     RETRY = "retry"  # an operator reopens it
     RESCHEDULE = "reschedule"  # an operator chooses another time
     REPRIORITIZE = "reprioritize"  # an operator chooses another priority or queue
+    SIGNAL = "signal"  # somebody sends it something that it waits for, or will
+    CHANGE = "change"  # an operator gives it another input, other tags or other times
 
 
 _REOPENED = MappingProxyType({Verb.RETRY: Status.QUEUED, Verb.RESCHEDULE: Status.SCHEDULED})
@@ -100,16 +107,21 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.OVERRUN: Status.FAILED,
                 Verb.RESCHEDULE: Status.SCHEDULED,
                 Verb.REPRIORITIZE: Status.SCHEDULED,
+                Verb.CHANGE: Status.SCHEDULED,
+                Verb.SIGNAL: Status.SCHEDULED,
             }
         ),
         Status.QUEUED: MappingProxyType(
             {
                 Verb.CLAIM: Status.RUNNING,
+                Verb.HOLD: Status.SCHEDULED,
                 Verb.CANCEL: Status.CANCELED,
                 Verb.EXPIRE: Status.FAILED,
                 Verb.OVERRUN: Status.FAILED,
                 Verb.RESCHEDULE: Status.SCHEDULED,
                 Verb.REPRIORITIZE: Status.QUEUED,
+                Verb.CHANGE: Status.QUEUED,
+                Verb.SIGNAL: Status.QUEUED,
             }
         ),
         Status.RUNNING: MappingProxyType(
@@ -118,15 +130,29 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.FAIL: Status.FAILED,
                 Verb.BACKOFF: Status.SCHEDULED,
                 Verb.SNOOZE: Status.SCHEDULED,
+                Verb.SLEEP: Status.SCHEDULED,
+                Verb.WAIT: Status.WAITING,
+                Verb.CONTINUE: Status.QUEUED,
                 Verb.RELEASE: Status.QUEUED,
                 Verb.REAP: Status.QUEUED,
                 Verb.CRASH: Status.FAILED,
                 Verb.OVERRUN: Status.FAILED,  # by the store, where its worker did not end it
                 Verb.STOP: Status.CANCELED,
                 Verb.CANCEL: Status.RUNNING,  # the intent is recorded, the holder told
+                Verb.SIGNAL: Status.RUNNING,
             }
         ),
-        Status.WAITING: MappingProxyType({}),
+        Status.WAITING: MappingProxyType(
+            {
+                Verb.DUE: Status.QUEUED,
+                Verb.CANCEL: Status.CANCELED,
+                Verb.EXPIRE: Status.FAILED,  # by an expiry that it was given while it waits
+                Verb.OVERRUN: Status.FAILED,
+                Verb.REPRIORITIZE: Status.WAITING,
+                Verb.CHANGE: Status.WAITING,
+                Verb.SIGNAL: Status.WAITING,
+            }
+        ),
         Status.PAUSED: MappingProxyType({}),
         Status.SUCCEEDED: _REOPENED,  # only once stale
         Status.FAILED: _REOPENED,
@@ -137,7 +163,12 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
 _NOWHERE: MappingProxyType[Verb, Status] = MappingProxyType({})  # from a status we do not know
 
 # What would send a run round again; under a cancel intent it ends the run instead.
-ROUND_AGAIN = frozenset({Verb.BACKOFF, Verb.SNOOZE, Verb.RELEASE, Verb.REAP, Verb.CRASH})
+ROUND_AGAIN = frozenset(
+    {
+        *(Verb.BACKOFF, Verb.SNOOZE, Verb.SLEEP, Verb.WAIT, Verb.CONTINUE),
+        *(Verb.RELEASE, Verb.REAP, Verb.CRASH),
+    }
+)
 
 
 def advance(status: Status, verb: Verb, *, run: str = "?", stale: bool = False) -> Status:

@@ -9,14 +9,22 @@
     │   ├── PayloadTooLarge         payload_too_large
     │   ├── BadDuration             bad_duration
     │   ├── BadOption               bad_option
+    │   ├── TooManySteps            too_many_steps
+    │   ├── TooLate                 too_late
     │   └── JobFileError            job_file
     ├── ConflictError               conflict            right call, wrong moment
     │   ├── IllegalTransition       illegal_transition
+    │   ├── ApprovalClosed          approval_closed
+    │   ├── BadToken                bad_token
     │   ├── KeyConflict             key_conflict
+    │   ├── KeyTaken                key_taken
     │   ├── RunExpires              run_expires
+    │   ├── InputInUse              input_in_use
     │   ├── ScheduleBusy            schedule_busy
     │   └── LeaseLost               lease_lost
     ├── NotFound                    not_found
+    │   ├── AmbiguousRun            ambiguous_run
+    │   ├── ApprovalNotFound        approval_not_found
     │   ├── RunNotFound             run_not_found
     │   └── ScheduleNotFound        schedule_not_found
     ├── StoreError                  store               the database's trouble
@@ -28,7 +36,13 @@
     ├── ProcessDied                 process_died        under a handler
     ├── WorkerDisrupted             worker_disrupted    by a handler
     ├── ResultTimeout               result_timeout      (also a TimeoutError)
-    └── RunFailed                   run_failed
+    ├── StepFailed                  step_failed
+    │   ├── ChildFailed             child_failed
+    │   └── ChildrenFailed          children_failed
+    ├── WaitTimeout                 wait_timeout        (also a TimeoutError)
+    ├── Nondeterminism              nondeterminism
+    ├── RunFailed                   run_failed
+    └── ResultMismatch              result_mismatch
 
 The word beside each class is its `code`: stable, and the same in HTTP problems, CLI output and
 events. What went wrong is in attributes; the text is for people and may change.
@@ -42,9 +56,15 @@ from windlass.errors.base import (
     WindlassError,
 )
 from windlass.errors.conflict import (
+    AmbiguousRun,
+    ApprovalClosed,
+    ApprovalNotFound,
+    BadToken,
     ConflictError,
     IllegalTransition,
+    InputInUse,
     KeyConflict,
+    KeyTaken,
     LeaseLost,
     NotFound,
     RunExpires,
@@ -55,9 +75,19 @@ from windlass.errors.conflict import (
 from windlass.errors.runs import (
     ErrorLike,
     ProcessDied,
+    ResultMismatch,
     ResultTimeout,
     RunFailed,
     WorkerDisrupted,
+)
+from windlass.errors.steps import (
+    ChildFailed,
+    ChildrenFailed,
+    Nondeterminism,
+    StepFailed,
+    TooLate,
+    TooManySteps,
+    WaitTimeout,
 )
 from windlass.errors.store import (
     SchemaMismatch,
@@ -80,20 +110,30 @@ from windlass.errors.usage import (
 )
 
 __all__ = [
+    "AmbiguousRun",
+    "ApprovalClosed",
+    "ApprovalNotFound",
     "BadArguments",
     "BadDuration",
     "BadOption",
     "BadPayload",
+    "BadToken",
+    "ChildFailed",
+    "ChildrenFailed",
     "ConflictError",
     "DuplicateJob",
     "ErrorLike",
     "IllegalTransition",
+    "InputInUse",
     "JobFileError",
     "KeyConflict",
+    "KeyTaken",
     "LeaseLost",
+    "Nondeterminism",
     "NotFound",
     "PayloadTooLarge",
     "ProcessDied",
+    "ResultMismatch",
     "ResultTimeout",
     "RunExpires",
     "RunFailed",
@@ -101,13 +141,17 @@ __all__ = [
     "ScheduleBusy",
     "ScheduleNotFound",
     "SchemaMismatch",
+    "StepFailed",
     "StoreBusy",
     "StoreError",
     "StoreFull",
     "StoreRefused",
     "StoreUnavailable",
+    "TooLate",
+    "TooManySteps",
     "UnknownJob",
     "UsageError",
+    "WaitTimeout",
     "WindlassError",
     "WorkerDisrupted",
 ]

@@ -1,10 +1,12 @@
 """Right calls at the wrong moment, and what does not exist."""
 
+from typing import ClassVar
+
 from windlass.errors.base import WindlassError
 
 
 class ConflictError(WindlassError):
-    """The call was right, but not in the state that the store is in."""
+    """The call is right, but not possible in the present state."""
 
     code = "conflict"
 
@@ -14,6 +16,23 @@ _FOR = {
     "retry": "for failed, canceled and stale runs",
     "reschedule": "for runs that wait, and for failed and canceled ones",
     "discard": "for failed runs that are not discarded yet",
+    "reprioritize": "for runs that wait",
+    "change": "for runs that wait",
+    "signal": "for runs that have not ended",
+    "run_again": "for runs that have ended",
+}
+
+_REOPEN = "Retry it with another input, or run it again as a new run"
+_INSTEAD = {
+    ("change", "running"): "Wait until this attempt has ended, or cancel the run and run it again",
+    ("change", "succeeded"): "Run it again as a new run",
+    ("change", "failed"): _REOPEN,
+    ("change", "canceled"): _REOPEN,
+    ("run_again", "scheduled"): "Change it instead, or cancel it first",
+    ("run_again", "queued"): "Change it instead, or cancel it first",
+    ("reschedule", "waiting"): "Send it the signal that it waits for, or cancel it first",
+    ("run_again", "waiting"): "Change it instead, or cancel it first",
+    ("run_again", "running"): "Wait until it has ended, or cancel it",
 }
 
 
@@ -30,7 +49,48 @@ class IllegalTransition(ConflictError):
 
     def __str__(self) -> str:
         possible = _FOR.get(self.verb, "not possible")
-        return f"Run {self.run} is {self.status}: {self.verb} is {possible}."
+        instead = _INSTEAD.get((self.verb, self.status))
+        advice = "" if instead is None else f" {instead}."
+        return f"Run {self.run} is {self.status}: {self.verb} is {possible}.{advice}"
+
+
+class ApprovalClosed(ConflictError):
+    """What a run asked has its answer already, another one, or was not answered in time.
+
+    `how` is `approved`, `rejected` or `expired`; `by` is who answered, if that is known.
+    """
+
+    code = "approval_closed"
+
+    def __init__(self, run: str, name: str, how: str, by: str | None = None) -> None:
+        super().__init__(run, name, how, by)
+        self.run = run
+        self.name = name
+        self.how = how
+        self.by = by
+
+    def __str__(self) -> str:
+        if self.how == "expired":
+            return f"Approval {self.name!r} of run {self.run} has expired: nobody answered in time."
+        by = f" by {self.by}" if self.by else ""
+        return (
+            f"Approval {self.name!r} of run {self.run} was {self.how}{by} before: the first "
+            "answer counts."
+        )
+
+
+class BadToken(ConflictError):
+    """The token is not that of the question which it was to answer."""
+
+    code = "bad_token"
+
+    def __init__(self, run: str, name: str) -> None:
+        super().__init__(run, name)
+        self.run = run
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"The token is not that of approval {self.name!r} of run {self.run}."
 
 
 class KeyConflict(ConflictError):
@@ -51,8 +111,26 @@ class KeyConflict(ConflictError):
         )
 
 
+class KeyTaken(ConflictError):
+    """The run cannot be reopened: its key belongs to another live run, `owner`."""
+
+    code = "key_taken"
+
+    def __init__(self, job: str, key: str, owner: str) -> None:
+        super().__init__(job, key, owner)
+        self.job = job
+        self.key = key
+        self.owner = owner
+
+    def __str__(self) -> str:
+        return (
+            f"Key {self.key!r} of job {self.job!r} belongs to run {self.owner}, which has not "
+            "ended: wait for that run, or cancel it first."
+        )
+
+
 class RunExpires(ConflictError):
-    """The run would have ended by the time it is to wait for, by its expiry or its deadline.
+    """The run would expire, or pass its deadline, before the time that you chose.
 
     Both times are ISO 8601, in UTC.
     """
@@ -68,7 +146,23 @@ class RunExpires(ConflictError):
     def __str__(self) -> str:
         return (
             f"Run {self.run} is over at {self.expires_at} and cannot wait until {self.at}: "
-            "choose an earlier time."
+            "choose an earlier time, or a later expiry or deadline."
+        )
+
+
+class InputInUse(ConflictError):
+    """The run has recorded steps with its input, so it cannot be given another one."""
+
+    code = "input_in_use"
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.run = run
+
+    def __str__(self) -> str:
+        return (
+            f"Run {self.run} has recorded steps, which were made with its input: keep the input, "
+            "or run it again as a new run."
         )
 
 
@@ -101,7 +195,7 @@ class LeaseLost(ConflictError):
 
 
 class NotFound(WindlassError):
-    """What was asked for does not exist, or belongs to another tenant."""
+    """There is no such thing, or it belongs to another tenant."""
 
     code = "not_found"
 
@@ -111,12 +205,41 @@ class RunNotFound(NotFound):
 
     code = "run_not_found"
 
-    def __init__(self, run: str) -> None:
-        super().__init__(run)
+    def __init__(self, run: str, *others: str) -> None:
+        super().__init__(run, *others)
         self.run = run
+        self.others = others
 
     def __str__(self) -> str:
-        return f"There is no run {self.run}: it was deleted, or is of another tenant or store."
+        if not self.others:
+            return (
+                f"There is no run {self.run}: it was deleted, is of another tenant or store, "
+                "or its transaction has not committed."
+            )
+        named, more = self.args[:10], len(self.args) - 10
+        rest = f" and {more:,} more" if more > 0 else ""
+        return (
+            f"There are no runs {', '.join(named)}{rest}: they were deleted, are of another "
+            "tenant or store, or their transactions have not committed."
+        )
+
+
+class AmbiguousRun(NotFound):
+    """Several runs begin like that; `candidates` are their ids, or the first of them."""
+
+    code = "ambiguous_run"
+    most: ClassVar[int] = 10
+    """How many of them the text names."""
+
+    def __init__(self, prefix: str, *candidates: str) -> None:
+        super().__init__(prefix, *candidates)
+        self.prefix = prefix
+        self.candidates = candidates
+
+    def __str__(self) -> str:
+        named = ", ".join(self.candidates[: self.most])
+        more = " and more" if len(self.candidates) > self.most else ""
+        return f"Several runs begin with {self.prefix}: {named}{more}. Give more of the id."
 
 
 class ScheduleNotFound(NotFound):
@@ -132,4 +255,21 @@ class ScheduleNotFound(NotFound):
         return (
             f"There is no schedule {self.schedule}, neither by key nor by id: "
             "`windlass schedules list` shows those there are."
+        )
+
+
+class ApprovalNotFound(NotFound):
+    """The run asks no question of that name."""
+
+    code = "approval_not_found"
+
+    def __init__(self, run: str, name: str) -> None:
+        super().__init__(run, name)
+        self.run = run
+        self.name = name
+
+    def __str__(self) -> str:
+        return (
+            f"Run {self.run} asks for no approval {self.name!r}: `windlass approvals` lists those "
+            "that are asked for."
         )

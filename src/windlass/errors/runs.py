@@ -32,16 +32,22 @@ class WorkerDisrupted(WindlassError):
 
 
 class ResultTimeout(WindlassError, TimeoutError):
-    """The run did not end in time; it goes on. `timeout` is in seconds."""
+    """The run, and so many `others`, did not end in time; they go on. `timeout` is in seconds."""
 
     code = "result_timeout"
 
-    def __init__(self, run: str, timeout: float) -> None:
-        super().__init__(run, timeout)
+    def __init__(self, run: str, timeout: float, others: int = 0) -> None:
+        super().__init__(run, timeout, others)
         self.run = run
         self.timeout = timeout
+        self.others = others
 
     def __str__(self) -> str:
+        if self.others:
+            return (
+                f"Run {self.run} and {self.others:,} more did not end within {self.timeout:g} s; "
+                "they go on."
+            )
         return f"Run {self.run} did not end within {self.timeout:g} s; it goes on."
 
 
@@ -85,3 +91,21 @@ class RunFailed(WindlassError):
         if self.status == "canceled" and self.reason is not None:
             why = f": {self.reason}"
         return f"Run {self.run} {self.status}{how}{why}"
+
+
+class ResultMismatch(WindlassError):
+    """The run's result does not fit the handler's return annotation."""
+
+    code = "result_mismatch"
+
+    def __init__(self, run: str, job: str, why: str) -> None:
+        super().__init__(run, job, why)
+        self.run = run
+        self.job = job
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"The result of run {self.run} does not fit what job {self.job!r} says it returns: "
+            f"{self.why}. What is stored is in run.raw_result."
+        )

@@ -33,7 +33,7 @@ class UnknownJob(UsageError):
 
 
 class DuplicateJob(UsageError):
-    """Two handlers claim one job name."""
+    """Two handlers have the same job name."""
 
     code = "duplicate_job"
 
@@ -100,7 +100,7 @@ class PayloadTooLarge(UsageError):
 
 
 class BadDuration(UsageError):
-    """Something that is not a length of time; `given` is its repr, shortened."""
+    """A value that is no length of time; `given` shows it, shortened."""
 
     code = "bad_duration"
 
@@ -135,7 +135,7 @@ class BadOption(UsageError):
 
 
 class JobFileError(UsageError):
-    """A job file that cannot be loaded; the others can.
+    """A job file that cannot be loaded; the other files are not affected.
 
     `file` and `line` are the place of the mistake, which may be in a file that it imports.
     """

@@ -36,7 +36,7 @@ from windlass.domain.scheduling.rules import (
     parse_moment,
 )
 from windlass.domain.zone import parse_zone
-from windlass.duration import Duration
+from windlass.duration import Duration, format_duration
 from windlass.errors import BadOption
 
 __all__ = [
@@ -95,10 +95,11 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_default
             raise BadOption("end", f"{self.end.isoformat(' ')} is before the start")
         if self.max_runs is not None and (type(self.max_runs) is not int or self.max_runs < 1):
             raise BadOption("max_runs", f"{self.max_runs!r} is not a whole number from 1 on")
+        spread = format_duration(self.spread.total_seconds())
         if not _NO_SPREAD <= self.spread <= LONGEST_SPREAD:
-            raise BadOption("spread", f"{self.spread} is not between 0 and 24 hours")
+            raise BadOption("spread", f"{spread} is not between 0 and 24 hours")
         if isinstance(self.rule, Every) and self.spread > self.rule.interval:
-            raise BadOption("spread", f"{self.spread} is longer than the interval")
+            raise BadOption("spread", f"{spread} is longer than the interval")
 
     def next_slot(self, after: datetime) -> datetime | None:
         """Return the first slot strictly after the instant, or None when there is none.
@@ -317,8 +318,8 @@ def _rule(timing: Timing, anchor: datetime, once: datetime | None) -> Rule:
     kinds = {"once": once, "interval": interval, "cron": cron}
     given = [kind for kind, value in kinds.items() if value is not None]
     if len(given) != 1:
-        what = " and ".join(given) or "none of them was given"
-        raise BadOption("schedule", f"give one of once=, interval= and cron=, not {what}")
+        but = f", not {' and '.join(f'{kind}=' for kind in given)}" if given else ""
+        raise BadOption("schedule", f"give one of once=, interval= and cron={but}")
     if timing.get("anchor") is not None and interval is None:
         raise BadOption("anchor", f"only an interval is counted from one, not {given[0]}")
     if once is not None:

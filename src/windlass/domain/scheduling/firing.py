@@ -121,4 +121,6 @@ def _run(row: ScheduleRow, ident: str, at: datetime | None, job: JobRow | None) 
         at=at,
         expires_in=own.expires,
         deadline_in=own.deadline,
+        trace=own.trace,
+        metadata=None if own.metadata is None else msgspec.Raw(msgspec.json.encode(own.metadata)),
     )

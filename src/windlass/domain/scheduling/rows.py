@@ -9,6 +9,7 @@ and a slot makes at most one run.
 from datetime import datetime
 from enum import StrEnum
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 
@@ -79,6 +80,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     timeout: float | None = None
     expires: float | None = None  # seconds after its slot's run was made
     deadline: float | None = None  # the same
+    trace: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
