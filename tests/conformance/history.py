@@ -15,6 +15,18 @@ I13  the feed has each event of each run and schedule once, as it is in the hist
 I14  a live run has exactly one position, a finished one none; a position carries the run's seq,
      token and attempt
 I16  every row belongs to a run of the same tenant
+I17  a death that says who handles it has exactly that run, and each run of a failure handler that
+     the store made belongs to one death of the run by which it was enqueued
+
+I18  a run's step ends once, by one event, while the run is running
+I19  a signal is the one that its event tells of; it answers one step at most, which waited for it
+     and has its payload, and signals of a name answer in the order in which they came
+I20  no run waits for a signal that is there: whoever parks it looks once more, and whoever sends
+     one makes it ready
+I21  the generations of a run are numbered from 1, each by an event
+I22  a child has ended if and only if its record says so; a step that has started children ends
+     after all of them; no run waits for children that have all ended, unless a wake says so; links,
+     places and what is held are as `domain/child.py` has it (see `offspring`)
 
 `violations` returns sentences, none where all is well. Times are those that the store wrote;
 `slack` allows for a clock that was set back meanwhile.
@@ -26,11 +38,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import msgspec
 
+from tests.conformance.memory import Memory
+from tests.conformance.offspring import child_violations
 from tests.conformance.places import Row, Tables
 from tests.conformance.slots import slot_violations
 from windlass.domain.event import AttemptOutcome, EventType
@@ -40,6 +54,8 @@ from windlass.errors import IllegalTransition
 Name = tuple[str, str]
 """A run: its tenant and id."""
 
+OF_STEPS = ("step.", "phase.")
+OF_RUNS = ("run.", *OF_STEPS)
 POSITIONS = {
     "timers": Status.SCHEDULED,
     "ready": Status.QUEUED,
@@ -58,6 +74,9 @@ ENDS = {
     EventType.FAILED: {AttemptOutcome.FAILED, AttemptOutcome.TIMEOUT},
     EventType.RETRYING: {AttemptOutcome.FAILED, AttemptOutcome.TIMEOUT},
     EventType.SNOOZED: {AttemptOutcome.SNOOZED},
+    EventType.SLEEPING: {AttemptOutcome.WAITED},
+    EventType.WAITING: {AttemptOutcome.WAITED},
+    EventType.CONTINUED: {AttemptOutcome.CONTINUED},
     EventType.INTERRUPTED: {AttemptOutcome.INTERRUPTED},
     EventType.CRASHED: {AttemptOutcome.CRASHED},
     EventType.CANCELED: set(AttemptOutcome) - {AttemptOutcome.SUCCEEDED},
@@ -87,6 +106,11 @@ class History:
     run_keys: Sequence[Row] = ()
     run_tags: Sequence[Row] = ()
     progress: Sequence[Row] = ()
+    steps: Sequence[Row] = ()
+    signals: Sequence[Row] = ()
+    children: Sequence[Row] = ()
+    wakes: Sequence[Row] = ()
+    generations: Sequence[Row] = ()
     schedules: Sequence[Row] = ()
     schedule_slots: Sequence[Row] = ()
     schedule_live: Sequence[Row] = ()
@@ -100,7 +124,7 @@ class History:
         rows = dict(tables.read(names))
         events = rows["events"]
         # Other things than runs have events as well.
-        rows["events"] = [row for row in events if row["type"].startswith("run.")]
+        rows["events"] = [row for row in events if row["type"].startswith(OF_RUNS)]
         rows["schedule_events"] = [row for row in events if row["type"].startswith("schedule.")]
         return cls(**rows)
 
@@ -115,7 +139,7 @@ def violations(
 
     `max_attempts` is the budget that all its runs had, if they had the same, or that of each job.
     """
-    found = [*_impure(history), *_unfed(history)]
+    found = [*_impure(history), *_unfed(history), *unhandled(history)]
     for run in _runs(history):
         about = f"run {run.name[0]}/{run.name[1]}"
         given = max_attempts
@@ -128,6 +152,9 @@ def violations(
         history.schedule_events,
         history.runs,
     )
+    found += child_violations(
+        history.runs, history.timers, history.steps, history.children, history.wakes
+    )
     return found
 
 
@@ -136,11 +163,31 @@ def _impure(history: History) -> Iterator[str]:
     owners = {
         "timers": "id", "ready": "id", "leases": "id", "attempts": "run", "events": "subject",
         "failures": "id", "run_keys": "run", "run_tags": "id", "progress": "id",
+        "steps": "run", "signals": "run", "generations": "run",
     }  # fmt: skip
     for table, column in owners.items():
         for row in getattr(history, table):
             if (row["tenant"], row[column]) not in known:
                 yield f"a row of {table} is of run {row['tenant']}/{row[column]}: there is none"
+
+
+def unhandled(history: History) -> Iterator[str]:
+    """What is wrong between the runs that failed and those of their failure handlers."""
+    deaths: dict[Name, Name] = {}
+    for event in history.events:
+        by, dead = _data(event).get("handled_by"), (event["tenant"], event["subject"])
+        if by is not None and deaths.setdefault((event["tenant"], by), dead) != dead:
+            yield f"two runs name {by} as the handler of their failure (I17)"
+    for run in history.runs:
+        about = f"run {run['tenant']}/{run['id']}"
+        died = deaths.pop((run["tenant"], run["id"]), None)
+        handles = "on_failure" in (_decoded(run["options"]) or {})
+        if handles and (died is None or died[1] != run["enqueued_by"]):
+            yield f"{about} handles a failure that was not recorded (I17)"
+        elif died is not None and not handles:
+            yield f"{about} is no failure handler's run, and run {died[1]} names it (I17)"
+    for name, dead in deaths.items():
+        yield f"run {dead[0]}/{dead[1]} failed, and its handler's run {name[1]} is not there (I17)"
 
 
 def _unfed(history: History) -> Iterator[str]:
@@ -175,14 +222,19 @@ class _Run:
     attempts: Sequence[Row]
     events: Sequence[Row]
     failure: Row | None
+    memory: Memory
 
     def problems(self, max_attempts: int | None, slack: timedelta) -> Iterator[str]:
         yield from self._position()
         yield from self._numbers()
         yield from self._times(slack)
-        replay = _Replay()
-        for event in self.events:
-            replay.apply(event)
+        yield from self.memory.problems(self.events)
+        replay = _Replay(self.memory)
+        ready = any(table == "ready" for table, _ in self.positions)
+        for event, following in zip_longest(self.events, self.events[1:]):
+            # A run that is parked and starts next has not waited: its children had ended.
+            at_once = ready if following is None else following["type"] == EventType.STARTED
+            replay.apply(event, at_once)
         yield from replay.problems
         yield from self._outcome(replay)
         yield from self._attempts(replay)
@@ -194,7 +246,12 @@ class _Run:
         """The status by the rows: the record's, or that of the position."""
         if self.record["status"] is not None:
             return Status(self.record["status"])
-        return POSITIONS[self.positions[0][0]] if self.positions else None
+        if not self.positions:
+            return None
+        table, row = self.positions[0]
+        if row.get("why") == "wait":
+            return Status.WAITING
+        return POSITIONS[table]
 
     def _position(self) -> Iterator[str]:
         finished = self.record["status"] is not None
@@ -203,6 +260,10 @@ class _Run:
             yield f"is {self.record['status']} and has a row in {where} (I14)"
         if not finished and len(where) != 1:
             yield f"is live and has {len(where)} positions {where} (I14)"
+        for _, row in self.positions:
+            paths = row.get("waits")
+            if paths and row["why"] == "wait" and self.memory.answers(_decoded(paths)):
+                yield f"waits in {paths} for a signal that is there (I20)"
         holder = self.record if finished else (self.positions[0][1] if where else None)
         if holder is None:
             return
@@ -274,6 +335,9 @@ def _runs(history: History) -> Iterator[_Run]:
     attempts = _grouped(history.attempts, "run", "attempt")
     events = _grouped(history.events, "subject", "seq")
     failures = {(row["tenant"], row["id"]): row for row in history.failures}
+    steps = _grouped(history.steps, "run", "generation")
+    signals = _grouped(history.signals, "run", "number")
+    generations = _grouped(history.generations, "run", "generation")
     for record in history.runs:
         name = (record["tenant"], record["id"])
         yield _Run(
@@ -283,6 +347,7 @@ def _runs(history: History) -> Iterator[_Run]:
             attempts=attempts[name],
             events=events[name],
             failure=failures.get(name),
+            memory=Memory(steps[name], signals[name], generations[name]),
         )
 
 
@@ -296,7 +361,8 @@ def _grouped(rows: Sequence[Row], owner: str, order: str) -> Mapping[Name, Seque
 class _Replay:
     """Reads a run's events in order and follows its status by the table of transitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
         self.status: Status | None = None
         self.failure: str | None = None
         self.ends: list[set[AttemptOutcome]] = []
@@ -304,8 +370,8 @@ class _Replay:
         self.most_tries = 0
         self._tries = 0  # attempts whose handler failed or succeeded
 
-    def apply(self, event: Row) -> None:
-        """Take the next event."""
+    def apply(self, event: Row, at_once: bool) -> None:
+        """Take the next event; `at_once`: if the run was parked by it, it was ready at once."""
         kind = EventType(event["type"])
         data = _data(event)
         before = self.status
@@ -314,13 +380,15 @@ class _Replay:
             self.status = Status.SCHEDULED if data.get("why") == "delay" else Status.QUEUED
         elif kind is EventType.DISCARDED:
             expected = before is Status.FAILED
+        elif kind.startswith(OF_STEPS):
+            expected = before is Status.RUNNING
         else:
-            expected = before is not None and self._follow(event, before, data)
+            expected = before is not None and self._follow(event, before, data, at_once)
         if not expected:
             self.problems.append(f"{kind} at seq {event['seq']} follows {before} (I2, I8)")
         self._count(kind, before, data)
 
-    def _follow(self, event: Row, before: Status, data: Mapping[str, Any]) -> bool:
+    def _follow(self, event: Row, before: Status, data: Mapping[str, Any], at_once: bool) -> bool:
         kind = EventType(event["type"])
         verb = _verb(kind, before, data)
         try:
@@ -331,8 +399,19 @@ class _Replay:
             return False
         again_at_once = kind in (EventType.RETRYING, EventType.SNOOZED) and not data.get("delay")
         due = kind is EventType.RESCHEDULED and _is_due(event)
-        self.status = Status.QUEUED if again_at_once or due else after
+        parked = kind in (EventType.SLEEPING, EventType.WAITING) and after not in FINISHED
+        over = parked and self._goes_on(event, data, at_once)
+        self.status = Status.QUEUED if again_at_once or due or over else after
         return True
+
+    def _goes_on(self, event: Row, data: Mapping[str, Any], at_once: bool) -> bool:
+        """Whether what a run gave its lease up for had come already."""
+        until = data.get("until")
+        if until is not None and datetime.fromisoformat(until) <= event["at"]:
+            return True
+        if self._memory.waits_for_children(data["for"]):
+            return at_once
+        return self._memory.answers(data["for"], at=event["seq"])
 
     def _count(self, kind: EventType, before: Status | None, data: Mapping[str, Any]) -> None:
         if before is Status.RUNNING and kind in ENDS:
@@ -342,6 +421,8 @@ class _Replay:
             self.failure = data.get("failure")
         if kind is EventType.RETRIED or (kind is EventType.RESCHEDULED and before in FINISHED):
             self.failure = None
+            self._tries = 0
+        if kind is EventType.CONTINUED:
             self._tries = 0
         if before is Status.RUNNING and kind in TRIES:
             self._tries += data.get("failure") != Failure.CRASHED
@@ -353,6 +434,8 @@ def _verb(kind: EventType, before: Status, data: Mapping[str, Any]) -> Verb:
     match kind:
         case EventType.QUEUED:
             return Verb.DUE
+        case EventType.HELD:
+            return Verb.HOLD
         case EventType.STARTED:
             return Verb.CLAIM
         case EventType.SUCCEEDED:
@@ -368,6 +451,14 @@ def _verb(kind: EventType, before: Status, data: Mapping[str, Any]) -> Verb:
             return Verb.BACKOFF
         case EventType.SNOOZED:
             return Verb.SNOOZE
+        case EventType.SLEEPING:
+            return Verb.SLEEP
+        case EventType.WAITING:
+            return Verb.WAIT
+        case EventType.CONTINUED:
+            return Verb.CONTINUE
+        case EventType.SIGNALED:
+            return Verb.SIGNAL
         case EventType.INTERRUPTED:
             return Verb.RELEASE
         case EventType.CRASHED:
@@ -383,6 +474,8 @@ def _verb(kind: EventType, before: Status, data: Mapping[str, Any]) -> Verb:
             return Verb.RESCHEDULE
         case EventType.REPRIORITIZED:
             return Verb.REPRIORITIZE
+        case EventType.CHANGED:
+            return Verb.CHANGE
         case _:
             raise AssertionError(f"{kind} is no move of a run")
 
@@ -394,7 +487,9 @@ def _is_due(event: Row) -> bool:
 
 
 def _data(event: Row) -> Mapping[str, Any]:
-    data = event["data"]
-    if isinstance(data, str):
-        data = msgspec.json.decode(data)
-    return data or {}
+    return _decoded(event["data"]) or {}
+
+
+def _decoded(document: Any) -> Any:
+    """JSON is text in one store and a value in the other."""
+    return msgspec.json.decode(document) if isinstance(document, str) else document

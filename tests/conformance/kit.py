@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
@@ -12,8 +12,11 @@ import msgspec
 import pytest
 
 from tests.conformance.places import Row, Tables
+from windlass.domain.changes import Changes
 from windlass.domain.event import EventType
+from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import ErrorInfo, Outcome
+from windlass.domain.progress import Detail
 from windlass.domain.run import (
     DEFAULT_TENANT,
     Blocked,
@@ -25,8 +28,8 @@ from windlass.domain.run import (
     Finish,
     Held,
     NewRun,
+    ProgressWrite,
     RenewReply,
-    RunFilter,
     RunRecord,
     RunRef,
     SweepReply,
@@ -34,6 +37,7 @@ from windlass.domain.run import (
     WorkerInfo,
 )
 from windlass.domain.states import Failure, Status
+from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.sources import ManualClock, Sources
 from windlass.store.interface import Store
 from windlass.store.operations import Call, Operations
@@ -91,6 +95,12 @@ def make_finish(held: Claimed | Held, outcome: Outcome, **fields: Any) -> Finish
         fields = {"delay": 60.0, "error": make_error(), "counts": True} | fields
     if outcome is Outcome.SNOOZED:
         fields = {"delay": 60.0} | fields
+    if outcome is Outcome.SLEEPING:
+        fields = {"waits": ("nap",), "until": datetime(9000, 1, 1, tzinfo=UTC)} | fields
+    if outcome is Outcome.WAITING:
+        fields = {"waits": ("go",)} | fields
+    if outcome is Outcome.CONTINUED:
+        fields = {"result": raw({"n": 2})} | fields
     named: dict[str, Any] = {"tenant": held.tenant, "id": held.id, "token": held.token}
     return Finish(outcome=outcome, **(named | fields))
 
@@ -98,6 +108,16 @@ def make_finish(held: Claimed | Held, outcome: Outcome, **fields: Any) -> Finish
 def held_of(run: Claimed) -> Held:
     """A claimed run as its holder names it afterwards."""
     return Held(run.tenant, run.id, run.token)
+
+
+def told(
+    held: Held, fraction: float | None, message: str | None = None, detail: Detail | None = None
+) -> ProgressWrite:
+    """What the holder of a lease tells of its progress."""
+    return ProgressWrite(
+        tenant=held.tenant, id=held.id, token=held.token, fraction=fraction, message=message,
+        detail=detail,
+    )  # fmt: skip
 
 
 class Driver:
@@ -272,9 +292,11 @@ class Driver:
         """Ask for a run's end."""
         return self.call(self.ops.cancel(run, reason))
 
-    def retry(self, run: RunRef, max_attempts: int | None = None) -> RunRecord:
+    def retry(
+        self, run: RunRef, max_attempts: int | None = None, input: msgspec.Raw | None = None
+    ) -> RunRecord:
         """Reopen a run."""
-        return self.call(self.ops.retry(run, max_attempts))
+        return self.call(self.ops.retry(run, max_attempts, input))
 
     def reschedule(self, run: RunRef, **when: Any) -> RunRecord:
         """Move a run in time: `at` or `delay`."""
@@ -283,6 +305,10 @@ class Driver:
     def reprioritize(self, run: RunRef, **place: Any) -> RunRecord:
         """Give a run another `priority`, or another `queue`."""
         return self.call(self.ops.reprioritize(run, **place))
+
+    def change(self, run: RunRef, **changes: Any) -> RunRecord:
+        """Change a run that waits; the fields are those of `Changes`."""
+        return self.call(self.ops.change(run, Changes(**changes)))
 
     def get(self, run: RunRef) -> RunRecord:
         """The record of a run that must be there."""
@@ -347,8 +373,24 @@ class Driver:
                 return self.ended(Outcome.FAILED, **fields)
             case Status.CANCELED:
                 return self.ended(Outcome.CANCELED, **fields)
-            case Status.WAITING | Status.PAUSED:
+            case Status.WAITING:
+                return self.waits(**fields)
+            case Status.PAUSED:
                 raise AssertionError(f"no operation leads to {status}")
+
+    def waits(self, **fields: Any) -> RunRef:
+        """A run that waits for the signal `go`, for a minute at most."""
+        claimed = self.start(**fields)
+        step = StepWrite(
+            path="go", kind=StepKind.SIGNAL, state=StepState.WAITING, signal="go", wait=60.0
+        )
+        assert self.call(self.ops.record_steps(held_of(claimed), [step])) is not None
+        until = self.later(60.0)
+        reply = self.finish(claimed, Outcome.WAITING, waits=("go",), until=until)
+        assert reply.lost == ()
+        if "expires_in" in fields:  # it has started: only a new one counts
+            self.change(claimed.ref, expires_in=fields["expires_in"])
+        return claimed.ref
 
     def ended(self, outcome: Outcome, **fields: Any) -> RunRef:
         """A run whose first attempt ended like this."""
@@ -369,7 +411,7 @@ def ids(items: Iterable[NewRun | RunRef | Claimed | Enqueued | RunRecord]) -> Se
 
 def reachable() -> Sequence[Status]:
     """The statuses that operations lead to today."""
-    return [status for status in Status if status not in (Status.WAITING, Status.PAUSED)]
+    return [status for status in Status if status is not Status.PAUSED]
 
 
 Opened = Callable[[], Driver]

@@ -12,12 +12,16 @@ from datetime import datetime, timedelta
 from windlass.domain.blame import after_lost_worker
 from windlass.domain.outcome import Outcome
 from windlass.domain.states import Failure, Intent, Status, Verb, advance, under_intent
+from windlass.domain.step import StepState, StepWrite
 
 VERBS = {
     Outcome.SUCCEEDED: Verb.SUCCEED,
     Outcome.RETRY: Verb.BACKOFF,
     Outcome.FAILED: Verb.FAIL,
     Outcome.SNOOZED: Verb.SNOOZE,
+    Outcome.SLEEPING: Verb.SLEEP,
+    Outcome.WAITING: Verb.WAIT,
+    Outcome.CONTINUED: Verb.CONTINUE,
     Outcome.CANCELED: Verb.STOP,
     Outcome.RELEASED: Verb.RELEASE,
     Outcome.CRASHED: Verb.REAP,
@@ -28,6 +32,28 @@ FAILURES = {
     Verb.OVERRUN: Failure.DEADLINE,
     Verb.CRASH: Failure.CRASHED,
 }
+
+
+PARKED = (Status.SCHEDULED, Status.WAITING)
+
+
+@dataclass(slots=True)
+class ModelStep:
+    """What a run remembers of a step."""
+
+    state: StepState
+    signal: str | None = None
+    until: datetime | None = None
+
+
+@dataclass(slots=True)
+class ModelSignal:
+    """What was sent to a run."""
+
+    number: int
+    name: str
+    key: str | None
+    taken: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +77,11 @@ class ModelRun:
     claim_no: int = 0
     intent: Intent | None = None
     failure: Failure | None = None
+    may_expire: bool = True  # until its next start
+    waits: tuple[str, ...] = ()  # the steps in which it sleeps or waits
+    steps: dict[str, ModelStep] = field(default_factory=dict)
+    signals: list[ModelSignal] = field(default_factory=list)
+    generations: int = 0  # inputs that it went on from
 
     def move(self, verb: Verb) -> Status:
         """Apply a verb, with the event that tells of it."""
@@ -58,15 +89,31 @@ class ModelRun:
         self.seq += 1
         if self.status is not Status.RUNNING:
             self.intent = None
+        if self.status not in PARKED:
+            self.waits = ()
         if self.status is Status.FAILED and verb in FAILURES:
             self.failure = FAILURES[verb]
         return self.status
 
     def late(self, when: datetime) -> Verb | None:
-        """By what a run that waits is over then; what has started once does not expire."""
-        if self.attempt == 0 and self.expires_at is not None and self.expires_at <= when:
+        """By what a run that waits is over then; what has started does not expire, unless it is
+        given another expiry while it waits to be tried again."""
+        if self.may_expire and self.expires_at is not None and self.expires_at <= when:
             return Verb.EXPIRE
         return Verb.OVERRUN if self.overran(when) else None
+
+    def free_signal(self, name: str | None) -> ModelSignal | None:
+        """The first signal of a name that answered no step."""
+        free = (signal for signal in self.signals if signal.name == name and not signal.taken)
+        return next(free, None)
+
+    def answered(self, paths: Sequence[str]) -> bool:
+        """Whether one of these steps waits for a signal that is there."""
+        steps = [self.steps[path] for path in paths if path in self.steps]
+        return any(
+            step.state is StepState.WAITING and self.free_signal(step.signal) is not None
+            for step in steps
+        )
 
     def overran(self, when: datetime) -> bool:
         """Whether its deadline has passed."""
@@ -103,12 +150,51 @@ class Model:
         for run in ready[:limit]:
             run.move(Verb.CLAIM)
             run.attempt += 1
+            run.may_expire = False
             run.token += 1
             run.worker, run.claim_no = worker, number
         return ready[:limit]
 
+    def record(self, run: ModelRun, write: StepWrite, now: datetime) -> ModelStep:
+        """Remember a step of a run that is running."""
+        known = run.steps.get(write.path)
+        if known is not None and known.state.ended:
+            return known
+        until = None if write.wait is None else now + timedelta(seconds=write.wait)
+        if known is not None and write.state is StepState.WAITING:
+            until = known.until
+        step = run.steps[write.path] = ModelStep(write.state, write.signal, until)
+        if write.state is StepState.WAITING and write.signal is not None:
+            signal = run.free_signal(write.signal)
+            if signal is not None:
+                signal.taken = True
+                step.state = StepState.DONE
+            elif until is not None and until <= now:
+                step.state = StepState.TIMED_OUT
+        run.seq += step.state is not StepState.WAITING
+        return step
+
+    def signal(self, run: ModelRun, name: str, key: str | None, now: datetime) -> tuple[int, bool]:
+        """Send a signal to a run that has not ended: its number, and whether it is a new one."""
+        for known in run.signals:
+            if key is not None and (known.name, known.key) == (name, key):
+                return known.number, False
+        run.move(Verb.SIGNAL)
+        run.signals.append(ModelSignal(run.seq, name, key))
+        number = run.seq
+        if run.status is Status.WAITING and run.answered(run.waits):
+            run.move(Verb.DUE)
+            run.ready_at = now
+        return number, True
+
     def finish(
-        self, ident: str, token: int, outcome: Outcome, due: datetime | None, now: datetime
+        self,
+        ident: str,
+        token: int,
+        outcome: Outcome,
+        due: datetime | None,
+        now: datetime,
+        waits: tuple[str, ...] = (),
     ) -> bool:
         """End an attempt; false: the lease is not held under this token."""
         run = self.runs.get(ident)
@@ -117,14 +203,21 @@ class Model:
         run.failures += outcome in (Outcome.RETRY, Outcome.FAILED)
         run.crash_count += outcome is Outcome.CRASHED
         status = run.move(VERBS[outcome])
-        if status is Status.SCHEDULED:
-            run.due_at = due
-            if due is None:
-                run.status, run.ready_at = Status.QUEUED, now
+        if status in PARKED:
+            run.due_at, run.waits = due, waits
+            # Who sleeps or waits may do so for ever; who is tried again later has a time for that.
+            endless = outcome in (Outcome.SLEEPING, Outcome.WAITING)
+            over = not endless if due is None else due <= now
+            if over or run.answered(waits):
+                run.status, run.ready_at, run.waits = Status.QUEUED, now, ()
         elif status is Status.QUEUED:
             run.ready_at = now
         elif status is Status.FAILED:
             run.failure = Failure.FATAL
+        if outcome is Outcome.CONTINUED and status is Status.QUEUED:
+            run.failures = run.crash_count = 0
+            run.steps.clear()
+            run.generations += 1
         return True
 
     def give_back(self, runs: Sequence[ModelRun], now: datetime) -> int:
@@ -164,7 +257,7 @@ class Model:
         return len(late)
 
     def _waiting(self) -> Sequence[ModelRun]:
-        waits = (Status.SCHEDULED, Status.QUEUED)
+        waits = (*PARKED, Status.QUEUED)
         return [run for run in self.runs.values() if run.status in waits]
 
     def dispatch(self, now: datetime) -> set[str]:
@@ -172,7 +265,7 @@ class Model:
         due = [
             run
             for run in self.runs.values()
-            if run.status is Status.SCHEDULED and run.due_at is not None and run.due_at <= now
+            if run.status in PARKED and run.due_at is not None and run.due_at <= now
         ]
         for run in due:
             run.move(Verb.DUE)
@@ -213,10 +306,12 @@ class Model:
             run.move(Verb.RESCHEDULE)
         run.scheduled_for = run.due_at = max(due, now)
         if due <= now:
-            run.status, run.ready_at = advance(run.status, Verb.DUE), now
+            run.status, run.ready_at, run.waits = advance(run.status, Verb.DUE), now, ()
         return run.status
 
     def _reopen(self, run: ModelRun, verb: Verb) -> None:
         run.move(verb)
         run.failures = run.crash_count = 0
         run.failure = run.expires_at = run.deadline_at = None
+        again = (StepState.FAILED, StepState.RETRYING)
+        run.steps = {path: step for path, step in run.steps.items() if step.state not in again}

@@ -32,7 +32,8 @@ Row = Mapping[str, Any]
 TABLES = (
     "jobs", "runs", "timers", "ready", "leases", "worker_names", "workers", "sweeps",
     "attempt_rows", "event_rows", "pages", "failures", "run_keys", "run_tags", "progress",
-    "artifacts", "schedules", "schedule_slots", "schedule_live", "schedule_gone",
+    "steps", "generations", "signals", "artifacts", "schedules", "schedule_slots", "schedule_live",
+    "schedule_gone",
 )  # fmt: skip
 VIEWS = ("attempts", "events")
 
@@ -50,6 +51,10 @@ class Tables(Protocol):
 
     def mark_stale(self, run: RunRef, at: datetime) -> None:
         """Do what retention does to a finished run."""
+        ...
+
+    def delete_run(self, run: RunRef) -> None:
+        """Delete a run that is ready."""
         ...
 
     def forget_worker(self, worker: str) -> None:
@@ -162,7 +167,10 @@ class PostgresTables:
     READ: ClassVar = {
         "jobs": "select * from windlass.jobs",
         "runs": "select * from windlass.runs",
-        "timers": "select * from windlass.timers",
+        # What waits without a limit of time is due at infinity, which Python cannot read.
+        "timers": "select tenant, id, job, queue, rank, nullif(due_at, 'infinity') as due_at, why,"
+        " attempt, failures, crash_count, token, seq, expires_at, deadline_at, waits"
+        " from windlass.timers",
         "ready": "select * from windlass.ready",
         "leases": "select l.*, n.name as worker from windlass.leases l "
         "join windlass.worker_names n using (worker_no)",
@@ -177,6 +185,11 @@ class PostgresTables:
         "run_keys": "select * from windlass.run_keys",
         "run_tags": "select * from windlass.run_tags",
         "progress": "select * from windlass.progress",
+        "steps": "select * from windlass.steps",
+        "generations": "select * from windlass.generations",
+        "signals": "select * from windlass.signals",
+        "children": "select * from windlass.children",
+        "wakes": "select * from windlass.wakes",
         "schedules": "select * from windlass.schedules",
         "schedule_slots": "select * from windlass.schedule_slots",
         "schedule_live": "select * from windlass.schedule_live",
@@ -190,6 +203,9 @@ class PostgresTables:
         "delete from windlass.pages;"
         "delete from windlass.failures; delete from windlass.run_keys;"
         "delete from windlass.run_tags; delete from windlass.progress;"
+        "delete from windlass.steps; delete from windlass.signals;"
+        "delete from windlass.children; delete from windlass.wakes;"
+        "delete from windlass.generations;"
         "delete from windlass.schedules; delete from windlass.schedule_slots;"
         "delete from windlass.schedule_live; delete from windlass.schedule_gone"
     )
@@ -197,7 +213,9 @@ class PostgresTables:
         "truncate windlass.jobs, windlass.runs, windlass.timers, windlass.ready, windlass.leases,"
         "windlass.workers, windlass.worker_names, windlass.sweeps, windlass.attempt_rows,"
         "windlass.event_rows, windlass.pages, windlass.failures,"
-        "windlass.run_keys, windlass.run_tags, windlass.progress, windlass.schedules,"
+        "windlass.run_keys, windlass.run_tags, windlass.progress, windlass.steps,"
+        "windlass.signals, windlass.generations, windlass.children, windlass.wakes,"
+        "windlass.schedules,"
         "windlass.schedule_slots, windlass.schedule_live, windlass.schedule_gone"
     )
 
@@ -217,6 +235,13 @@ class PostgresTables:
             "update windlass.runs set stale_at = %s where tenant = %s and id = %s",
             (at, run.tenant, run.id),
         )
+
+    def delete_run(self, run: RunRef) -> None:
+        for table in ("ready", "runs"):
+            self._conn.execute(
+                f"delete from windlass.{table} where tenant = %s and id = %s",  # noqa: S608
+                (run.tenant, run.id),
+            )
 
     def forget_worker(self, worker: str) -> None:
         self._conn.execute("delete from windlass.workers where id = %s", (worker,))
@@ -279,6 +304,11 @@ class SqliteTables:
         "run_keys": "select * from run_keys",
         "run_tags": "select * from run_tags",
         "progress": "select * from progress",
+        "steps": "select * from steps",
+        "generations": "select * from generations",
+        "signals": "select * from signals",
+        "children": "select * from children",
+        "wakes": "select * from wakes",
         "schedules": "select * from schedules",
         "schedule_slots": "select * from schedule_slots",
         "schedule_live": "select * from schedule_live",
@@ -290,13 +320,15 @@ class SqliteTables:
         "delete from leases; delete from worker_names; delete from workers; delete from sweeps;"
         "delete from attempt_rows; delete from event_rows; delete from pages;"
         "delete from failures; delete from run_keys; delete from run_tags; delete from progress;"
+        "delete from steps; delete from signals; delete from children; delete from wakes;"
+        "delete from generations;"
         "delete from schedules; delete from schedule_slots; delete from schedule_live;"
         "delete from schedule_gone;"
         "commit"
     )
-    IDS: ClassVar = frozenset({"id", "run", "subject", "schedule"})
+    IDS: ClassVar = frozenset({"id", "run", "subject", "schedule", "enqueued_by", "parent", "root"})
     TIMES: ClassVar = frozenset(
-        {"at", "gap_from", "due_at", "ready_at", "scheduled_for", "alive_until"}
+        {"at", "gap_from", "until", "due_at", "ready_at", "scheduled_for", "alive_until"}
         | {"slot", "next_slot", "last_slot"}
         | {
             f"{what}_at"
@@ -328,6 +360,13 @@ class SqliteTables:
             "update runs set stale_at = ? where tenant = ? and id = ?",
             (micros, run.tenant, UUID(run.id).bytes),
         )
+
+    def delete_run(self, run: RunRef) -> None:
+        for table in ("ready", "runs"):
+            self._conn.execute(
+                f"delete from {table} where tenant = ? and id = ?",  # noqa: S608
+                (run.tenant, UUID(run.id).bytes),
+            )
 
     def forget_worker(self, worker: str) -> None:
         self._conn.execute("delete from workers where id = ?", (worker,))

@@ -6,7 +6,6 @@ import pytest
 
 from tests.conformance.kit import (
     ABSENT,
-    LEASE,
     Driver,
     held_of,
     make_error,
@@ -17,7 +16,7 @@ from tests.conformance.kit import (
 )
 from windlass.domain.event import EventType
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Held, Options, RunRef
+from windlass.domain.run import Options, RunRef
 from windlass.domain.states import Failure, Intent, Status
 from windlass.errors import BadArguments, IllegalTransition, RunNotFound
 
@@ -359,58 +358,6 @@ def test_a_discarded_run_may_be_retried_and_fail_anew(drive: Driver) -> None:
 
     assert drive.list(dead=True) == [run.id]
     assert drive.get(run).discarded_at is None
-
-
-# -- progress --------------------------------------------------------------------------------
-
-
-def test_the_latest_progress_is_kept(drive: Driver) -> None:
-    held = drive.start()
-
-    assert drive.call(drive.ops.progress(held_of(held), 0.25, "a quarter"))
-    assert drive.call(drive.ops.progress(held_of(held), 0.5, None))
-
-    record = drive.get(held.ref)
-    assert (record.progress, record.progress_message) == (0.5, None)
-    assert drive.trail(held.ref) == [EventType.ENQUEUED, EventType.STARTED]
-
-
-@pytest.mark.parametrize(
-    "named",
-    [
-        lambda held: Held(held.tenant, held.id, held.token + 1),
-        lambda held: Held(held.tenant, held.id, held.token - 1),
-        lambda held: Held("acme", held.id, held.token),
-        lambda held: Held(held.tenant, ABSENT, held.token),
-        lambda held: Held(held.tenant, "not-an-id", held.token),
-    ],
-)
-def test_progress_without_the_lease_is_refused(drive: Driver, named: object) -> None:
-    held = drive.start()
-    assert callable(named)
-
-    assert not drive.call(drive.ops.progress(named(held), 0.5, "mine"))
-
-    assert drive.rows("progress") == []
-
-
-def test_progress_of_a_reaped_worker_is_refused(drive: Driver) -> None:
-    held = drive.start()
-    drive.advance(LEASE)
-    drive.sweep(reap=True)
-
-    assert not drive.call(drive.ops.progress(held_of(held), 0.5, None))
-
-
-def test_progress_is_still_there_when_the_run_has_ended(drive: Driver) -> None:
-    held = drive.start()
-    drive.call(drive.ops.progress(held_of(held), 1.0, "done"))
-
-    drive.finish(held, Outcome.SUCCEEDED)
-
-    assert drive.get(held.ref).progress == 1.0
-    assert not drive.call(drive.ops.progress(held_of(held), 0.1, "late"))
-    assert drive.get(held.ref).progress_message == "done"
 
 
 def test_ended_runs_have_one_name_in_each_tenant(drive: Driver) -> None:

@@ -18,11 +18,14 @@ import apsw
 import psycopg
 import pytest
 
-from tests.conformance.kit import LEASE, Driver, make_finish, make_worker, raw
+from tests.conformance.kit import LEASE, Driver, held_of, make_finish, make_worker, raw
 from tests.conformance.places import PostgresPlace, SqlitePlace
+from windlass.domain.changes import Changes
+from windlass.domain.event import EventType
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, Finish, RunRef
 from windlass.domain.states import Status
+from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.errors import WindlassError
 from windlass.sources import Sources
 from windlass.store.operations import Call
@@ -80,6 +83,20 @@ end $$;
 create trigger event after insert on windlass.event_rows for each row
   when (new.type <> 'run.enqueued') execute function old.event();
 
+create function old.step() returns trigger language plpgsql as $$
+begin
+  insert into old.events
+  values (new.tenant, new.run, new.seq,
+          case new.state when 'done' then 'step.succeeded' when 'failed' then 'step.failed'
+                         else 'step.timed_out' end,
+          new.at, new.attempt, json_build_object('step', new.path));
+  return null;
+end $$;
+create trigger step_made after insert on windlass.steps for each row
+  when (new.seq is not null) execute function old.step();
+create trigger step_ended after update on windlass.steps for each row
+  when (old.seq is null and new.seq is not null) execute function old.step();
+
 create function old.attempt() returns trigger language plpgsql as $$
 begin
   insert into old.attempts
@@ -121,6 +138,21 @@ end;
 create trigger old_event after insert on event_rows when new.type <> 'run.enqueued' begin
   insert into old_events values (new.tenant, new.subject, new.seq, new.type, new.at, new.attempt,
                                  new.data);
+end;
+create trigger old_step_made after insert on steps when new.seq is not null begin
+  insert into old_events
+  values (new.tenant, new.run, new.seq,
+          case new.state when 'done' then 'step.succeeded' when 'failed' then 'step.failed'
+                         else 'step.timed_out' end,
+          new.at, new.attempt, json_object('step', new.path));
+end;
+create trigger old_step_ended after update on steps
+when old.seq is null and new.seq is not null begin
+  insert into old_events
+  values (new.tenant, new.run, new.seq,
+          case new.state when 'done' then 'step.succeeded' when 'failed' then 'step.failed'
+                         else 'step.timed_out' end,
+          new.at, new.attempt, json_object('step', new.path));
 end;
 create trigger old_attempt after insert on attempt_rows when new.outcome <> 'succeeded' begin
   insert into old_attempts
@@ -228,6 +260,8 @@ class Lives:
         held = list(drive.claim(2 * number, worker=worker).claimed)
         for run in self.random.sample(held, len(held) // 20):
             drive.cancel(RunRef(run.tenant, run.id), self.random.choice([None, "enough"]))
+        for run in self.random.sample(held, len(held) // 8):
+            self._remember(run)
         drive.advance(1)
         ends = [self._end(run) for run in held if self.random.random() < 0.97]
         drive.finish_all(ends, worker)
@@ -257,6 +291,26 @@ class Lives:
         self.drive.call(self.drive.ops.register(make_worker(name), LEASE))
         return name
 
+    def _remember(self, run: Claimed) -> None:
+        """Steps of every state, and a signal or two: some of them are there already."""
+        drive, states = self.drive, list(StepState)
+        for _ in range(self.random.randrange(3)):
+            name = self.random.choice(["go", "stop"])
+            drive.call(drive.ops.signal(run.ref, name, raw(1), self.random.choice([None, "k"])))
+        steps = [
+            StepWrite(path=path, kind=StepKind.STEP, state=state, wait=2.0)
+            for path in ("a", "b", "c")
+            if (state := self.random.choice(states)) not in (StepState.WAITING, StepState.TIMED_OUT)
+        ]
+        waits = [
+            StepWrite(
+                path=name, kind=StepKind.SIGNAL, state=StepState.WAITING, signal=name, wait=wait
+            )
+            for name in ("go", "stop")
+            if (wait := self.random.choice([0.0, 4.0, None])) is not None
+        ]
+        assert drive.call(drive.ops.record_steps(held_of(run), [*steps, *waits])) is not None
+
     def _end(self, run: Claimed) -> Finish:
         kind = self.random.random()
         version = self.random.choice([None, "v1"])
@@ -267,6 +321,8 @@ class Lives:
                 Outcome.FAILED,
                 Outcome.RETRY,
                 Outcome.SNOOZED,
+                Outcome.SLEEPING,
+                Outcome.WAITING,
                 Outcome.RELEASED,
                 Outcome.CRASHED,
                 Outcome.CANCELED,
@@ -274,6 +330,9 @@ class Lives:
         )
         if outcome in (Outcome.RETRY, Outcome.SNOOZED):
             return make_finish(run, outcome, delay=self.random.choice([0.0, 2.0]))
+        if outcome in (Outcome.SLEEPING, Outcome.WAITING):
+            until = self.random.choice([None, self.drive.later(2)])
+            return make_finish(run, outcome, waits=("go", "a"), until=until)
         return make_finish(run, outcome, version=version)
 
     def _operate(self) -> None:
@@ -286,7 +345,9 @@ class Lives:
                 drive.ops.retry(run, None),
                 drive.ops.reschedule(run, delay=3.0),
                 drive.ops.reprioritize(run, priority=5),
+                drive.ops.change(run, Changes(deadline_in=1_000.0)),
                 drive.ops.cancel(run, "no"),
+                drive.ops.signal(run, "go", raw(2), None),
                 drive.ops.discard("default", [run.id]),
             ]
             with suppress(WindlassError):
@@ -304,6 +365,9 @@ def check(watched: tuple[Driver, Oracle], runs: int) -> None:
     assert (found["event"], found["attempt"]) == (0, 0)
     assert found["events"] == found["derived"] > 2 * runs
     assert found["attempts"] > runs / 2
+    kinds = {row["type"] for row in drive.tables.rows("events")}
+    assert kinds >= {kind for kind in EventType if kind.startswith(("step.", "run.s"))}
+    assert kinds >= {EventType.WAITING, EventType.RETRIED}
 
 
 def test_what_is_derived_is_what_was_written_before(watched: tuple[Driver, Oracle]) -> None:

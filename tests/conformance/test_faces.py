@@ -21,11 +21,16 @@ from tests.conformance.kit import (
     make_worker,
     raw,
     ref,
+    told,
 )
 from tests.conformance.places import Place
+from windlass.domain.approval import AnswerOutcome
+from windlass.domain.changes import Changes
+from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import JobRow, NewRun, RunFilter, Want
+from windlass.domain.run import JobRow, NewRun, Want
 from windlass.domain.states import Status
+from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.errors import KeyConflict, RunNotFound, WindlassError
 from windlass.sources import Sources
 from windlass.store.interface import Store
@@ -34,6 +39,7 @@ from windlass.store.operations.control import ControlOperations
 from windlass.store.operations.declare import declared
 from windlass.store.operations.jobs import JobOperations
 from windlass.store.operations.runs import RunOperations
+from windlass.store.operations.steps import StepOperations
 from windlass.store.operations.workers import WorkerOperations
 
 pytestmark = pytest.mark.every_server
@@ -67,7 +73,20 @@ def test_every_operation_works(drive: Driver) -> None:
     reply = call(ops.cycle(WORKER, 1, [], Want(limit=5, jobs=(JOB,))))
     first, second = reply.claimed
     assert [first.id, second.id] == [one.id, two.id]
-    assert call(ops.progress(held_of(first), 0.5, "half"))
+    assert not call(ops.record_progress([told(held_of(first), 0.5, "half")])).lost
+    step = StepWrite(path="go", kind=StepKind.SIGNAL, state=StepState.WAITING, signal="go")
+    (waits,) = call(ops.record_steps(held_of(first), [step])) or ()
+    assert waits.state is StepState.WAITING
+    assert call(ops.signal(ref(one.id), "go", raw(7), "k")).created
+    assert not call(ops.signal(ref(one.id), "go", raw(7), "k")).created
+    (answered,) = call(ops.record_steps(held_of(first), [step])) or ()
+    assert (answered.state, answered.value) == (StepState.DONE, raw(7))
+    assert [found.path for found in call(ops.list_steps("default", one.id, None, 5))] == ["go"]
+    assert call(ops.list_approvals("default", None, 5)) == []
+    asked = call(ops.answer_approval(ref(one.id), "deploy", True, None, None, None))
+    assert asked.outcome is AnswerOutcome.UNKNOWN
+    assert call(ops.list_generations("default", one.id, 0, 5)) == []
+    assert [sent.taken_by for sent in call(ops.list_signals("default", one.id, 0, 5))] == ["go"]
     assert call(ops.cancel(ref(two.id), "enough")).status is Status.RUNNING
     renewed = call(ops.renew(WORKER, 30.0, [held_of(first), held_of(second)], 1))
     assert [order.id for order in renewed.orders] == [two.id]
@@ -83,19 +102,25 @@ def test_every_operation_works(drive: Driver) -> None:
     assert call(ops.retry(ref(one.id), None)).status is Status.QUEUED
     assert call(ops.reschedule(ref(one.id), delay=0.0)).status is Status.QUEUED
     assert call(ops.reprioritize(ref(one.id), priority=3)).priority == 3
+    assert call(ops.change(ref(one.id), Changes(tags=("t",)))).tags == ("t",)
     drive.advance(10)
     swept = call(ops.sweep(dispatch=True, expire=True, reap=True, max_crashes=3, limit=10))
     assert [run.id for run in swept.dispatched] == [late.id]
     assert len(call(ops.unpublished(5.0, 10))) == 1
     assert len(call(ops.get_runs("default", [one.id, two.id]))) == 2
     assert len(call(ops.list_runs(RunFilter()))) == 3
-    assert len(call(ops.list_events(ref(one.id), 0, 10))) == 7
+    assert call(ops.find_runs(RunFilter(limit=1))).ids == (late.id,)
+    assert call(ops.ids_between("default", one.id, two.id, 5)) == [one.id, two.id]
+    assert call(ops.look_for_ends("default", [one.id, two.id])) == {one.id: False, two.id: True}
+    none = {"reason": None}
+    assert len(call(ops.apply_to_many("cancel", "default", [two.id, one.id[:-1]], none))) == 2
+    assert len(call(ops.list_events(ref(one.id), 0, 20))) == 10
     assert len(call(ops.list_attempts(ref(one.id), None, 10))) == 1
     assert [event.subject for event in drive.feed(at_least=3)[:2]] == [one.id, two.id]
     assert call(ops.list_feed(drive.feed()[-1].place, 10)) == []
     assert call(ops.backlog(None, None)).ready == 2
 
-    kinds = (RunOperations, ControlOperations, WorkerOperations, JobOperations)
+    kinds = (RunOperations, ControlOperations, WorkerOperations, JobOperations, StepOperations)
     assert not {name for kind in kinds for name in declared(kind)} - recorder.names
 
 

@@ -29,6 +29,9 @@ END_OF_ATTEMPT = {
     Outcome.RETRY: AttemptOutcome.FAILED,
     Outcome.FAILED: AttemptOutcome.FAILED,
     Outcome.SNOOZED: AttemptOutcome.SNOOZED,
+    Outcome.SLEEPING: AttemptOutcome.WAITED,
+    Outcome.WAITING: AttemptOutcome.WAITED,
+    Outcome.CONTINUED: AttemptOutcome.CONTINUED,
     Outcome.CANCELED: AttemptOutcome.CANCELED,
     Outcome.RELEASED: AttemptOutcome.INTERRUPTED,
     Outcome.CRASHED: AttemptOutcome.CRASHED,
@@ -390,13 +393,14 @@ def test_lost_ends_do_not_keep_the_others_from_counting(drive: Driver) -> None:
 
     reply = drive.finish_all(ends)
 
-    assert set(reply.lost) == {Held(run.tenant, run.id, run.token + 1) for run in runs[7:]}
+    half = len(Outcome)
+    assert set(reply.lost) == {Held(run.tenant, run.id, run.token + 1) for run in runs[half:]}
     expected = [
-        Status.SUCCEEDED, Status.SCHEDULED, Status.FAILED,
-        Status.SCHEDULED, Status.CANCELED, Status.QUEUED, Status.QUEUED,
+        Status.SUCCEEDED, Status.SCHEDULED, Status.FAILED, Status.SCHEDULED, Status.SCHEDULED,
+        Status.WAITING, Status.QUEUED, Status.CANCELED, Status.QUEUED, Status.QUEUED,
     ]  # fmt: skip
-    assert [drive.get(run.ref).status for run in runs] == expected + [Status.RUNNING] * 7
-    for run, outcome in zip(runs[:7], outcomes, strict=False):
+    assert [drive.get(run.ref).status for run in runs] == expected + [Status.RUNNING] * half
+    for run, outcome in zip(runs[:half], outcomes, strict=False):
         assert drive.get(run.ref).attempts[0].outcome is END_OF_ATTEMPT[outcome]
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from tests.conformance.desk import Desk
 from tests.conformance.history import History, violations
-from tests.conformance.kit import Driver, held_of, reachable
+from tests.conformance.kit import Driver, held_of, raw, reachable, told
 from windlass.domain.outcome import Outcome
 from windlass.domain.scheduling.rows import Overlap
+from windlass.domain.step import StepKind, StepState, StepWrite
 
 Rows = list[dict[str, Any]]
 Damage = Callable[[dict[str, Rows]], object]
@@ -29,7 +30,7 @@ def good(steer: Driver) -> History:
         steer.finish(steer.take(run), outcome, delay=0.0)
         steer.advance(1)
     held = steer.take(run, "dying")
-    steer.call(steer.ops.progress(held_of(held), 0.5, None))
+    steer.call(steer.ops.record_progress([told(held_of(held), 0.5)]))
     steer.kill("dying")
     steer.sweep(reap=True)
     steer.advance(1)
@@ -45,11 +46,51 @@ def good(steer: Driver) -> History:
     steer.add(expires_in=0.0)
     steer.add(expires_in=0.0, delay=10.0)
     steer.sweep(expire=True)
+    remember(steer)
+    steer.finish(steer.start(), Outcome.CONTINUED)
     desk = Desk(steer)
     row = desk.put(overlap=Overlap.QUEUE)
     desk.fire(row, 3)
     desk.fire(desk.put(overlap=Overlap.SKIP), 2, missed_count=2)
     return History.read(steer.tables)
+
+
+def remember(steer: Driver) -> None:
+    """A run with steps of every state, signals that answered and one that did not."""
+
+    def step(path: str, state: StepState, **fields: Any) -> StepWrite:
+        return StepWrite(path=path, kind=StepKind.STEP, state=state, **fields)
+
+    def record(*steps: StepWrite) -> None:
+        assert steer.call(steer.ops.record_steps(held_of(held), steps)) is not None
+
+    def send(name: str, payload: int) -> None:
+        steer.call(steer.ops.signal(held.ref, name, raw(payload), None))
+
+    waits = step("go", StepState.WAITING, signal="go")
+    held = steer.start()
+    record(step("charge", StepState.FAILED), step("mail", StepState.RETRYING, wait=5.0))
+    steer.finish(held, Outcome.SLEEPING, waits=("nap",), until=steer.later(5))
+    steer.advance(5)
+    steer.sweep(dispatch=True)
+    held = steer.take(held.ref)
+    record(waits)
+    steer.finish(held, Outcome.WAITING, waits=("go",))
+    steer.advance(1)
+    send("go", 1)
+    held = steer.take(held.ref)
+    record(waits, step("charge", StepState.DONE))
+    send("more", 2)
+    send("more", 3)
+    more = [step(path, StepState.WAITING, signal="more") for path in ("more", "more#2")]
+    record(*more, step("late", StepState.WAITING, signal="late", wait=0.0))
+    steer.finish(held, Outcome.FAILED)
+    steer.retry(held.ref)
+    held = steer.take(held.ref)
+    record(step("charge", StepState.DONE), step("last", StepState.WAITING, signal="last"))
+    send("nobody", 4)
+    steer.finish(held, Outcome.WAITING, waits=("last",))
+    steer.advance(1)
 
 
 def test_what_the_store_writes_is_right(good: History) -> None:
@@ -98,6 +139,11 @@ def _swap(rows: Rows, column: str) -> None:
     rows[1][column], rows[2][column] = rows[2][column], rows[1][column]
 
 
+def _swap_all(rows: Rows, *columns: str) -> None:
+    for column in columns:
+        _swap(rows, column)
+
+
 def _copy(t: dict[str, Rows], table: str, source: str, **changes: Any) -> None:
     t[table].append({**t[source][0], **changes})
 
@@ -112,6 +158,19 @@ def _slot(t: dict[str, Rows], outcome: str) -> dict[str, Any]:
 
 SECOND = timedelta(seconds=1)
 NO_RUN = "there is none"
+
+
+def _step(t: dict[str, Rows], path: str) -> dict[str, Any]:
+    return next(row for row in t["steps"] if (row["path"], row["generation"]) == (path, 0))
+
+
+def _signal(t: dict[str, Rows], name: str) -> dict[str, Any]:
+    return next(row for row in t["signals"] if row["name"] == name)
+
+
+def _of(t: dict[str, Rows], kind: str) -> dict[str, Any]:
+    return next(row for row in t["events"] if row["type"] == kind)
+
 
 DAMAGES: dict[str, tuple[str, Damage]] = {
     "an event is missing": ("I8", lambda t: t["events"].remove(_events(t)[3])),
@@ -171,6 +230,50 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a key of another tenant": (NO_RUN, lambda t: t["run_keys"][0].update(tenant="acme")),
     "progress of another tenant": (NO_RUN, lambda t: t["progress"][0].update(tenant="acme")),
     "a lease of a deleted run": (NO_RUN, lambda t: t["runs"].clear()),
+    "a step of another tenant": (NO_RUN, lambda t: t["steps"][0].update(tenant="acme")),
+    "a signal of another tenant": (NO_RUN, lambda t: t["signals"][0].update(tenant="acme")),
+    "a step has no event": ("I18", lambda t: t["events"].remove(_of(t, "step.succeeded"))),
+    "a step ended in another way": ("I18", lambda t: _step(t, "late").update(state="failed")),
+    "a step that ended has no seq": ("I18", lambda t: _step(t, "late").update(seq=None)),
+    "a step that waits has a seq": ("I18", lambda t: _step(t, "last").update(seq=3)),
+    "a step is gone": ("I18", lambda t: t["steps"].remove(_step(t, "late"))),
+    "a step has the event of another": ("I18", lambda t: _step(t, "late").update(path="other")),
+    "a step ended while its run was parked": (
+        "I8",
+        lambda t: _of(t, "run.queued").update(type="step.retrying"),
+    ),
+    "a signal is gone": ("I19", lambda t: t["signals"].remove(_signal(t, "nobody"))),
+    "a signal has another number": ("I19", lambda t: _signal(t, "nobody").update(number=3)),
+    "a signal answered two steps": ("I19", lambda t: t["signals"][0].update(taken_by="more")),
+    "a signal was taken by nobody": ("I19", lambda t: _signal(t, "go").update(taken_by="x")),
+    "a step has another payload": ("I19", lambda t: _step(t, "more").update(value=9)),
+    "a step was answered by nothing": ("I19", lambda t: _signal(t, "go").update(taken_by=None)),
+    "signals answered out of turn": (
+        "I19",
+        lambda t: _swap_all([{}, _step(t, "more"), _step(t, "more#2")], "path", "value"),
+    ),
+    "a generation is gone": ("I21", lambda t: t["generations"].clear()),
+    "a generation has another number": ("I21", lambda t: t["generations"][0].update(generation=2)),
+    "a run waits for what is there": (
+        "I20",
+        lambda t: _step(t, "last").update(signal="nobody"),
+    ),
+    "a wait that was over went on waiting": (
+        "I2",
+        lambda t: [
+            row.update(change)
+            for row, change in (
+                (_step(t, "last"), {"signal": "go"}),
+                (_signal(t, "go"), {"taken_by": None}),
+            )
+        ],
+    ),
+    "an attempt that waited ended otherwise": (
+        "I3",
+        lambda t: next(row for row in t["attempts"] if row["outcome"] == "waited").update(
+            outcome="snoozed"
+        ),
+    ),
     "a slot fired twice": ("I10", lambda t: t["runs"].append({**_made(t), "id": "another"})),
     "a run of a slot that did not fire": (
         "I10",

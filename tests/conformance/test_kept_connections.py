@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -159,3 +161,20 @@ async def test_a_connection_that_nobody_waits_for_any_more_is_closed(
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
     assert made.closed
+
+
+def test_an_application_that_is_dropped_leaves_no_session(
+    pg_database: str, look: psycopg.Connection[Any]
+) -> None:
+    before = sessions(look)
+    dropped = make_app(pg_database)
+    dropped.jobs["send"].enqueue(n=1)
+    assert len(sessions(look)) == len(before) + 1
+
+    del dropped
+    gc.collect()
+
+    deadline = time.monotonic() + 10  # PostgreSQL ends a session when it hears that it is over
+    while sessions(look) != before and time.monotonic() < deadline:
+        look.execute("select pg_sleep(0.01)")
+    assert sessions(look) == before

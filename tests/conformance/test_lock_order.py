@@ -228,16 +228,19 @@ select p.proname, p.prosrc ~* '(insert into|update windlass|delete from|for (no 
   from pg_proc p where p.pronamespace = 'windlass'::regnamespace
 """
 READS = {
-    "backlog", "coming_schedules", "count_runs", "due_schedules", "get_artifact", "get_job",
-    "get_runs", "get_schedule", "has_ended", "inspect_demand", "inspect_overdue",
-    "inspect_workers", "json_text", "list_attempts", "list_events", "list_feed", "list_jobs",
-    "list_runs", "list_schedules", "list_slots", "list_workers", "now", "queue_ages",
-    "schema_state",
+    "backlog", "coming_schedules", "count_runs", "due_schedules", "find_runs", "get_artifact",
+    "get_job", "get_runs", "get_schedule", "has_ended", "ids_between", "inspect_demand",
+    "inspect_overdue", "inspect_workers", "json_text", "list_approvals", "list_attempts",
+    "list_children", "list_events", "list_feed", "list_generations", "list_jobs",
+    "list_schedules", "list_signals", "list_slots", "list_steps", "list_workers",
+    "look_for_ends", "now", "page_runs", "queue_ages", "schema_state",
 }  # fmt: skip
 INNER = {
-    "advance_schedules", "drop_slots", "hold_schedules", "hold_worker", "lease_heads",
-    "lease_named", "lock_schedule", "make_moves", "note_sweep", "page_events", "prune_live",
-    "put_schedule", "reopen_run", "start_slots", "stop_run", "take_back", "take_key",
+    "advance_schedules", "continue_runs", "drop_slots", "edit_input", "edit_tags",
+    "edit_timeout", "hold_key", "hold_live", "hold_runs", "hold_schedule", "hold_schedules",
+    "hold_worker", "keep_key", "lease_heads", "lease_named", "lock_schedule", "make_moves",
+    "move_children", "note_child", "note_sweep", "page_events", "prune_live", "put_schedule",
+    "reopen_run", "start_failure_runs", "start_slots", "stop_run", "take_back", "take_key",
     "take_waiting",
 }  # fmt: skip
 """Those that functions call, under their own bound, and nobody else."""

@@ -6,6 +6,7 @@ it, and pass the history checker.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -22,10 +23,11 @@ from hypothesis.stateful import (
 
 from tests.conformance.history import History, violations
 from tests.conformance.kit import LEASE, Driver, ids, make_finish, raw, ref, requires
-from tests.conformance.model import Model, ModelRun
+from tests.conformance.model import PARKED, Model, ModelRun
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Held, NewRun
 from windlass.domain.states import Intent, Status, Verb, advance
+from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.errors import IllegalTransition, KeyConflict, RunExpires
 
 WORKERS = st.sampled_from(["w1", "w2"])
@@ -34,8 +36,13 @@ INPUTS = st.sampled_from([{"n": 1}, {"n": 2}])
 SECONDS = st.sampled_from([0.0, 1.0, 10.0, LEASE, 100.0])
 LATER = st.sampled_from([None, 0.0, 5.0, 50.0])
 WHEN = ("at", "delay")
+TIMES = ("expires_at", "deadline_at")
+SIGNALS = st.sampled_from(["go", "stop"])
+WAITS = st.sampled_from([("go",), ("stop",), ("go", "stop"), ("nap", "go"), ("nap",)])
+ENDLESS = (Outcome.SLEEPING, Outcome.WAITING)
 PICK = st.integers(min_value=0, max_value=1_000)
 MAX_CRASHES = 2
+FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 # Time for a failure to be made small; a success takes seconds.
 PATIENT = pytest.mark.timeout(900)
 
@@ -127,10 +134,55 @@ class Lives(RuleBasedStateMachine):
         ]
 
     @precondition(lambda self: self.model.runs)
-    @rule(pick=PICK, outcome=st.sampled_from(Outcome), delay=LATER)
-    def finish(self, pick: int, outcome: Outcome, delay: float | None) -> None:
+    @rule(pick=PICK, outcome=st.sampled_from(Outcome), delay=LATER, waits=WAITS)
+    def finish(
+        self, pick: int, outcome: Outcome, delay: float | None, waits: tuple[str, ...]
+    ) -> None:
         run = self._pick(pick)
-        self._finish(run, run.token, outcome, delay)
+        self._finish(run, run.token, outcome, delay, waits)
+
+    @precondition(lambda self: self._running())
+    @rule(pick=PICK, delay=LATER, waits=WAITS)
+    def park(self, pick: int, delay: float | None, waits: tuple[str, ...]) -> None:
+        """What a run does that waits: it looks for what it waits for, and gives its lease up."""
+        running = self._running()
+        run = running[pick % len(running)]
+        for name in set(waits) & {"go", "stop"}:
+            self._record(run, run.token, _wait_for(name, delay))
+        self._finish(run, run.token, Outcome.WAITING, delay, waits)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(pick=PICK, name=SIGNALS, wait=LATER, shift=st.sampled_from([0, 0, 0, 1]))
+    def look_for_a_signal(self, pick: int, name: str, wait: float | None, shift: int) -> None:
+        run = self._pick(pick)
+        self._record(run, run.token + shift, _wait_for(name, wait))
+
+    @precondition(lambda self: self._running())
+    @rule(
+        pick=PICK,
+        path=st.sampled_from(["a", "b"]),
+        state=st.sampled_from([StepState.DONE, StepState.FAILED, StepState.RETRYING]),
+    )
+    def record_a_step(self, pick: int, path: str, state: StepState) -> None:
+        running = self._running()
+        run = running[pick % len(running)]
+        wait = 5.0 if state is StepState.RETRYING else None
+        self._record(
+            run, run.token, StepWrite(path=path, kind=StepKind.STEP, state=state, wait=wait)
+        )
+
+    @precondition(lambda self: self.model.runs)
+    @rule(pick=PICK, name=SIGNALS, key=st.sampled_from([None, None, "k"]))
+    def signal(self, pick: int, name: str, key: str | None) -> None:
+        run, call = self._pick(pick), self.drive.ops.signal
+        try:
+            advance(run.status, Verb.SIGNAL)
+        except IllegalTransition:
+            with pytest.raises(IllegalTransition):
+                self.drive.call(call(ref(run.id), name, raw(1), key))
+            return
+        sent = self.drive.call(call(ref(run.id), name, raw(len(run.signals)), key))
+        assert (sent.number, sent.created) == self.model.signal(run, name, key, self.drive.now)
 
     @precondition(lambda self: self.model.runs)
     @rule(pick=PICK, outcome=st.sampled_from(Outcome), shift=st.sampled_from([-1, 1]))
@@ -143,12 +195,13 @@ class Lives(RuleBasedStateMachine):
     def finish_all_and_claim(self, worker: str, outcome: Outcome) -> None:
         held = self.model.held_by(worker)
         now = self.drive.now
-        ends = [make_finish(_held(run), outcome, delay=None) for run in held]
+        fields = {"waits": ("go",), "until": None} if outcome in ENDLESS else {"delay": None}
+        ends = [make_finish(_held(run), outcome, **fields) for run in held]
         self.claims += 1
         reply = self.drive.claim(2, worker=worker, claim_no=self.claims, finishes=ends)
         assert reply.lost == ()
         for run in held:
-            assert self.model.finish(run.id, run.token, outcome, None, now)
+            assert self.model.finish(run.id, run.token, outcome, None, now, ("go",))
         assert reply.refused is not self.model.alive(worker, now)
         taken = [] if reply.refused else self._claimed(worker, 2)
         assert ids(reply.claimed) == [run.id for run in taken]
@@ -209,6 +262,7 @@ class Lives(RuleBasedStateMachine):
             return
         assert self.drive.retry(ref(run.id)).status is Status.QUEUED
         self.model.retry(run, self.drive.now)
+        self._compare_steps(run)
 
     @precondition(lambda self: self.model.runs)
     @rule(pick=PICK, seconds=st.sampled_from([-10.0, 0.0, 5.0, 50.0]), by=st.sampled_from(WHEN))
@@ -244,6 +298,30 @@ class Lives(RuleBasedStateMachine):
         record = self.drive.reprioritize(ref(run.id), priority=priority)
         assert record.status is run.move(Verb.REPRIORITIZE)
         run.priority = priority
+
+    @precondition(lambda self: self.model.runs)
+    @rule(pick=PICK, seconds=st.sampled_from([None, 5.0, 50.0]), which=st.sampled_from(TIMES))
+    def change(self, pick: int, seconds: float | None, which: str) -> None:
+        """Another expiry or deadline; None: there is to be none."""
+        run, now = self._pick(pick), self.drive.now
+        over = None if seconds is None else self.drive.later(seconds)
+        try:
+            advance(run.status, Verb.CHANGE)
+        except IllegalTransition:
+            with pytest.raises(IllegalTransition):
+                self.drive.change(ref(run.id), **{which: over})
+            return
+        at_any_time = run.status in (Status.QUEUED, Status.WAITING)
+        # What sleeps without an end is never due.
+        start = now if at_any_time else max(run.due_at or FOREVER, now)
+        if over is not None and over <= start:
+            with pytest.raises(RunExpires):
+                self.drive.change(ref(run.id), **{which: over})
+            return
+        record = self.drive.change(ref(run.id), **{which: over})
+        assert record.status is run.move(Verb.CHANGE)
+        setattr(run, which, over)
+        run.may_expire = run.may_expire or which == "expires_at"
 
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
@@ -299,14 +377,53 @@ class Lives(RuleBasedStateMachine):
     def _claimed(self, worker: str, limit: int) -> list[ModelRun]:
         return list(self.model.claim(worker, self.claims, limit, self.drive.now))
 
-    def _finish(self, run: ModelRun, token: int, outcome: Outcome, delay: float | None) -> None:
+    def _running(self) -> list[ModelRun]:
+        return [run for run in self.model.runs.values() if run.status is Status.RUNNING]
+
+    def _record(self, run: ModelRun, token: int, write: StepWrite) -> None:
+        held = Held("default", run.id, token)
+        answer = self.drive.call(self.drive.ops.record_steps(held, [write]))
+        if run.status is not Status.RUNNING or token != run.token:
+            assert answer is None
+            return
+        assert answer is not None
+        expected = self.model.record(run, write, self.drive.now)
+        assert [(step.state, step.until) for step in answer] == [(expected.state, expected.until)]
+        self._compare_steps(run)
+
+    def _compare_steps(self, run: ModelRun) -> None:
+        kept = self.drive.call(self.drive.ops.list_generations("default", run.id, 0, 100))
+        assert [one.number for one in kept] == list(range(1, run.generations + 1))
+        found = self.drive.call(self.drive.ops.list_steps("default", run.id, None, 10))
+        assert {step.path: (step.state, step.until) for step in found} == {
+            path: (step.state, step.until) for path, step in run.steps.items()
+        }
+
+    def _finish(
+        self,
+        run: ModelRun,
+        token: int,
+        outcome: Outcome,
+        delay: float | None,
+        waits: tuple[str, ...] = (),
+    ) -> None:
         fields: dict[str, Any] = {"counts": outcome in (Outcome.RETRY, Outcome.FAILED)}
         if outcome in (Outcome.RETRY, Outcome.SNOOZED):
             fields["delay"] = delay
+        until = None if delay is None else self.drive.later(delay)
+        if outcome in ENDLESS:
+            fields |= {"waits": waits, "until": until}
         reply = self.drive.finish(Held("default", run.id, token), outcome, **fields)
-        due = self.drive.later(delay) if delay else None
-        held = self.model.finish(run.id, token, outcome, due, self.drive.now)
+        held = self.model.finish(
+            run.id, token, outcome, until, self.drive.now, waits if outcome in ENDLESS else ()
+        )
         assert reply.lost == (() if held else (Held("default", run.id, token),))
+
+
+def _wait_for(name: str, wait: float | None) -> StepWrite:
+    return StepWrite(
+        path=name, kind=StepKind.SIGNAL, state=StepState.WAITING, signal=name, wait=wait
+    )
 
 
 def _held(run: ModelRun) -> Held:
@@ -315,9 +432,9 @@ def _held(run: ModelRun) -> Held:
 
 def _view(seq: int, run: Any) -> tuple[object, ...]:
     counts = (run.attempt, run.failures, run.crash_count, run.token)
-    due = run.due_at if run.status is Status.SCHEDULED else None
+    due = run.due_at if run.status in PARKED else None
     wishes = (run.intent, run.scheduled_for, run.expires_at, run.deadline_at)
-    return (run.id, run.status, run.priority, counts, seq, wishes, run.failure, due)
+    return (run.id, run.status, run.priority, counts, seq, wishes, run.failure, due, run.waits)
 
 
 def _live(steer: Driver, *, examples: int, steps: int) -> None:

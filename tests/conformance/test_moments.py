@@ -67,6 +67,6 @@ def test_a_server_that_has_become_a_standby_is_unavailable(place: Place, drive: 
 def test_what_a_server_cannot_hold_is_told_apart_from_its_own_trouble(place: Place) -> None:
     assert isinstance(place, PostgresPlace)
     app = Windlass(place.url)
-    with app.transaction() as tx, pytest.raises(StoreRefused, match="division by zero"):
+    with pytest.raises(StoreRefused, match="division by zero"), app.transaction() as tx:
         tx.execute("select 1 / 0")
     app.close()

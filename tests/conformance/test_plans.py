@@ -23,10 +23,13 @@ import msgspec
 import psycopg
 import pytest
 
+from windlass.domain.changes import Changes
+from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Blocked, Finish, Held, NewRun, RunFilter, RunRef, Want
+from windlass.domain.run import Blocked, Finish, Held, NewRun, ProgressWrite, RunRef, Want
 from windlass.domain.scheduling.rows import Decision, Firing, ScheduleRef
 from windlass.domain.states import Failure, Status
+from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.sources import Sources
 from windlass.store.interface import Call
 from windlass.store.operations import Operations
@@ -38,7 +41,7 @@ SOURCES = Sources.system()
 PART = 4_000  # rows in each position table, and finished runs
 LARGE = frozenset(
     {"runs", "ready", "leases", "timers", "event_rows", "attempt_rows", "pages", "failures"}
-    | {"run_keys", "run_tags"}
+    | {"run_keys", "run_tags", "steps", "signals"}
     | {"schedules", "schedule_slots", "schedule_live"}
 )
 # -- PostgreSQL --------------------------------------------------------------------------------
@@ -67,10 +70,11 @@ select n, windlass.uuid7() as id,
   from generate_series(1, 4 * :part) n;
 insert into windlass.runs (tenant, id, job, queue, priority, input, created_at, scheduled_for,
                            status, failure, attempt, failures, crash_count, token, seq,
-                           finished_at)
+                           finished_at, key, schedule)
 select 'default', id, 'job' || n % 20, 'main', 0, '{}', now(), now(),
        case part when 'failed' then part end, case part when 'failed' then 'fatal' end,
-       1, 1, 0, 1, 3, case part when 'failed' then now() end
+       1, 1, 0, 1, 3, case part when 'failed' then now() end,
+       case n % 9 when 0 then 'k' || n % 10 end, case n % 9 when 1 then windlass.uuid7() end
   from made;
 insert into windlass.ready (tenant, id, job, queue, rank, ready_at,
                             attempt, failures, crash_count, token, seq, expires_at,
@@ -91,6 +95,18 @@ insert into windlass.timers (tenant, id, job, queue, rank, due_at, why,
 select 'default', id, 'greet', 'main', 0, now() + (n - 100) * interval '1 minute', 'delay',
        0, 0, 0, 0, 1, now() + interval '1 day', now() + interval '1 day'
   from made where part = 'timers';
+update windlass.timers t set why = 'wait', waits = '{go}', due_at = 'infinity'
+  from made where made.id = t.id and made.n % 3 = 0;
+insert into windlass.steps (tenant, run, path, kind, state, seq, attempt, failures, started_at, at,
+                            signal)
+select 'default', id, 's' || s, 'step', 'done', 10 + s, 1, 0, now(), now(), null
+  from made, generate_series(1, 4) s where part in ('leases', 'timers')
+ union all
+select 'default', id, 'go', 'signal', 'waiting', null, 1, 0, now(), now(), 'go'
+  from made where part in ('leases', 'timers');
+insert into windlass.signals (tenant, run, number, name, key, payload, at)
+select 'default', id, 20 + s, case s when 1 then 'went' else 'other' end, 'k' || n || s, '1', now()
+  from made, generate_series(1, 4) s where part in ('leases', 'timers');
 insert into windlass.failures (tenant, id, job, queue, status, failure, at)
 select 'default', id, 'greet', 'main', 'failed', 'fatal', now() from made where part = 'failed';
 insert into windlass.attempt_rows (tenant, run, attempt, token, worker, outcome, started_seq,
@@ -184,6 +200,7 @@ class Session:
         """The ids that are in a table."""
         query = {
             "ready": "select id::text from windlass.ready order by id",
+            "waiting": "select id::text from windlass.timers where why = 'wait' order by id",
             "leases": "select id::text from windlass.leases order by id",
             "failures": "select id::text from windlass.failures order by id",
             "schedules": "select id::text from windlass.schedules order by next_slot limit 50",
@@ -233,12 +250,22 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
     waits = RunRef("default", (ready[-60:] or [absent])[0])
     moves = RunRef("default", (ready[-70:] or [absent])[0])
     first = RunRef("default", (ready[-80:] or [absent])[0])
+    second = RunRef("default", (ready[-90:] or [absent])[0])
+    every = Changes(input=msgspec.Raw(b"{}"), tags=("t3",), timeout=1.0, expires_in=60.0)
     failed = RunRef("default", middle or absent)
+    parked = [RunRef("default", ident) for ident in session.ids("waiting")[-9:] or [absent] * 9]
+    mine = Held("default", (held[210:] or held or [absent])[0], 1)
+    parks = [
+        Finish(tenant="default", id=ident, token=1, outcome=Outcome.WAITING, waits=("go", "s1"))
+        for ident in held[350:400]
+    ]
     other = RunRef("default", (dead[100:] or dead or [absent])[0])
 
     def want(**fields: Any) -> Want:
         given: dict[str, Any] = {"limit": 50, "jobs": ("greet",), "queues": ("main",)}
         return Want(**(given | fields))
+
+    told = ProgressWrite(tenant="default", id=one.id, token=1, fraction=0.5)
 
     def keyed(*names: str) -> Call[Any]:
         given: Any = {"job": "greet", "queue": "main", "input": msgspec.Raw(b"{}")}
@@ -269,12 +296,34 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "events": (ops.list_events(one, 0, 50), "event_rows_pkey", 50),
         "attempts": (ops.list_attempts(failed, None, 50), "attempt_rows_pkey", 50),
         "feed": (ops.list_feed("1:3:1:1", 50), "pages_pkey", 200),
-        "progress": (ops.progress(Held("default", one.id, 1), 0.5, None), "leases_pkey", 50),
+        "progress": (ops.record_progress([told]), "leases_pkey", 60),
         "cancel what runs": (ops.cancel(one, None), "leases_pkey", 50),
         "cancel what waits": (ops.cancel(waits, None), "ready_pkey", 50),
         "retry": (ops.retry(failed, None), "runs_pkey", 50),
         "reschedule what waits": (ops.reschedule(moves, delay=60.0), "ready_pkey", 50),
         "reprioritize": (ops.reprioritize(first, priority=5), "ready_pkey", 50),
+        "change": (ops.change(second, every), "ready_pkey", 50),
+        "record steps": (ops.record_steps(mine, [_done("s9"), _done("s8"), _wait("go")]),
+                         "steps_pkey", 50),
+        "record a try": (ops.record_steps(mine, [_done("s7", StepState.RETRYING)]),
+                         "leases_pkey", 50),
+        "look for a signal": (ops.record_steps(mine, [_wait("other")]), "signals_pkey", 50),
+        "steps": (ops.list_steps("default", one.id, None, 50), "steps_pkey", 50),
+        "approvals": (ops.list_approvals("default", None, 50), "steps_asking", 50),
+        "generations": (ops.list_generations("default", one.id, 0, 50), "generations_pkey", 50),
+        "signals": (ops.list_signals("default", one.id, 0, 50), "signals_pkey", 50),
+        "children": (
+            ops.list_children("default", one.id, None, None, 50), "children_by_step", 50,
+        ),
+        "signal what runs": (ops.signal(one, "x", msgspec.Raw(b"1"), None), "leases_pkey", 50),
+        "signal with a key": (ops.signal(one, "x", msgspec.Raw(b"1"), SOURCES.new_id()),
+                              "signals_by_key", 50),
+        "signal what waits": (ops.signal(parked[0], "x", msgspec.Raw(b"1"), None),
+                              "steps_pkey", 50),
+        "wake what waits": (ops.signal(parked[1 % len(parked)], "go", msgspec.Raw(b"1"), None),
+                            "signals_pkey", 50),
+        "park": (ops.cycle("w1", 1, parks, None), "steps_pkey", 1_000),
+        "list waiting": (_page(ops, status=Status.WAITING), "timers_waiting", 800),
         "reschedule what ended": (ops.reschedule(other, delay=60.0), "runs_pkey", 50),
         "discard": (ops.discard("default", list(dead[:50])), "runs_pkey", 400),
         "list": (_page(ops, before=middle), "runs_pkey", 800),
@@ -285,9 +334,25 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "list running": (_page(ops, status=Status.RUNNING), "leases_pkey", 800),
         "list scheduled": (_page(ops, status=Status.SCHEDULED), "timers_pkey", 800),
         "list tagged": (_page(ops, tag="t3"), "run_tags_pkey", 800),
-        "list tagged and dead": (_page(ops, tag="t3", dead=True), "run_tags_pkey", 800),
+        "list tagged and dead": (_page(ops, tag="t3", dead=True), "run_tags_pkey", 1_000),
         "list tagged and running": (_page(ops, tag="t3", status=Status.RUNNING),
                                     "run_tags_pkey", 800),
+        "list by key": (_page(ops, key="k3"), "runs_by_key", 800),
+        "list by schedule": (_page(ops, schedule=absent), "runs_by_schedule", 800),
+        "list several statuses": (
+            _page(ops, status=(Status.QUEUED, Status.SCHEDULED, Status.FAILED)), "ready_pkey", 900),
+        "list the ended by time": (
+            _page(ops, status=Status.FAILED, finished_from=datetime(2020, 1, 1, tzinfo=UTC)),
+            "failures_by_status", 800),
+        # What no index knows is looked for among the newest, run by run.
+        "list a worker's": (_page(ops, worker="w1", status=Status.RUNNING), "leases_pkey", 16_000),
+        "list what nobody did": (_page(ops, worker="nobody"), "runs_pkey", 16_000),
+        "list an error": (_page(ops, error="Nobody"), "failures_by_status", 16_000),
+        "list nothing": (_page(ops, queue="none"), "runs_pkey", 11_000),
+        "find": (ops.find_runs(RunFilter(limit=500, job="job3")), "runs_by_job", 600),
+        "look for ends": (ops.look_for_ends("default", list(dead[:50])), "runs_pkey", 60),
+        "ids between": (ops.ids_between("default", middle or absent, "f" * 32, 11),
+                        "runs_pkey", 11),
         "due": (session.ops.due_schedules(50), "schedules_by_next", 200),
         "fire": (session.ops.fire_schedules(_decisions(session)), "schedules_pkey", 800),
         "release": (session.ops.release_waiting(10), "schedule_slots_waiting", 2_000),
@@ -326,6 +391,14 @@ def _decisions(session: Session) -> Sequence[Decision]:
         )
         for ident in session.ids("schedules")
     ]
+
+
+def _done(path: str, state: StepState = StepState.DONE) -> StepWrite:
+    return StepWrite(path=path, kind=StepKind.STEP, state=state)
+
+
+def _wait(name: str) -> StepWrite:
+    return StepWrite(path=name, kind=StepKind.SIGNAL, state=StepState.WAITING, signal=name)
 
 
 def _sweep(ops: Operations, **what: bool) -> Call[Any]:
@@ -439,8 +512,39 @@ INDEXES = {
     "list_attempts": "attempt_rows USING PRIMARY KEY (tenant=? AND run=? AND attempt<?)",
     "feed_sizes": "pages USING INTEGER PRIMARY KEY (rowid>?)",
     "feed_page": "pages USING INTEGER PRIMARY KEY (rowid=?)",
-    "list_of_job": "r USING INDEX runs_by_job (tenant=? AND job=? AND",
-    "list_failures": "p USING INDEX failures_by_status (tenant=? AND status=? AND",
+    "walk_all": "r USING COVERING INDEX sqlite_autoindex_runs_1 (tenant=? AND id>? AND id<?)",
+    "walk_job": "r USING COVERING INDEX runs_by_job (tenant=? AND job=? AND",
+    "walk_key": "r USING COVERING INDEX runs_by_key (tenant=? AND key=? AND",
+    "walk_schedule": "r USING COVERING INDEX runs_by_schedule (tenant=? AND schedule=? AND",
+    "walk_tag": "g USING PRIMARY KEY (tenant=? AND tag=? AND",
+    "walk_scheduled": "p USING PRIMARY KEY (tenant=? AND",
+    "walk_queued": "p USING COVERING INDEX ready_by_id (tenant=? AND",
+    "walk_waiting": "p USING COVERING INDEX timers_waiting (tenant=? AND",
+    "get_step": "steps USING PRIMARY KEY (tenant=? AND run=? AND generation=? AND path=?)",
+    "list_steps": "steps USING PRIMARY KEY (tenant=? AND run=? AND generation=? AND path>?)",
+    "any_step": "steps USING PRIMARY KEY (tenant=? AND run=? AND generation<?)",
+    "keep_steps": "steps USING PRIMARY KEY (tenant=? AND run=? AND generation=?)",
+    "next_generation": "generations USING PRIMARY KEY (tenant=? AND run=?)",
+    "list_generations": "generations USING PRIMARY KEY (tenant=? AND run=? AND generation>?)",
+    "forget_failed_steps": "steps USING PRIMARY KEY (tenant=? AND run=? AND generation=?)",
+    "answered_wait": "s USING PRIMARY KEY (tenant=? AND run=? AND generation=? AND path=?)",
+    "wakes": "wakes USING INTEGER PRIMARY KEY (rowid>?)",
+    "list_children": "c USING INDEX children_by_step (tenant=? AND parent=? AND generation=?",
+    "unfinished_child": "children USING COVERING INDEX children_live (tenant=? AND parent=? AND",
+    "count_live_children": "children USING COVERING INDEX children_live (tenant=? AND parent=? AND",
+    "held_children": "children USING COVERING INDEX children_live (tenant=? AND parent=? AND",
+    "children_to_cancel": "c USING COVERING INDEX children_live (tenant=? AND parent=?",
+    "windowed_steps": "steps USING PRIMARY KEY (tenant=? AND run=?)",
+    "get_approval": "steps USING PRIMARY KEY (tenant=? AND run=? AND generation=? AND path=?)",
+    "list_approvals": "s USING INDEX steps_asking (tenant=? AND (run,path)>(?,?))",
+    "next_signal": "signals USING PRIMARY KEY (tenant=? AND run=?)",
+    "list_signals": "signals USING PRIMARY KEY (tenant=? AND run=? AND number>?)",
+    "walk_running": "p USING PRIMARY KEY (tenant=? AND",
+    "walk_failures": "p USING COVERING INDEX failures_by_status (tenant=? AND status=? AND",
+    "fitting": "r USING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
+    "worker_numbers": "worker_names USING COVERING INDEX worker_names_by_name (name=?)",
+    "ids_between": "runs USING COVERING INDEX sqlite_autoindex_runs_1 (tenant=? AND id>? AND id<?)",
+    "look_for_ends": "r USING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
     "due_schedules": "schedules USING INDEX schedules_by_next (next_slot<?)",
     "next_schedule": "schedules USING INDEX schedules_by_next (next_slot>?)",
     "ended_live": "r USING INDEX sqlite_autoindex_runs_1 (tenant=? AND id=?)",
@@ -466,6 +570,14 @@ insert into worker_names (worker_no, name) select n, 'w' || n from made;
 insert into timers (tenant, id, job, queue, rank, due_at, why, attempt, failures, crash_count,
                     token, seq, expires_at, deadline_at)
 select 'default', id, 'greet', 'main', 0, n, 'delay', 0, 0, 0, 0, 1, n, n from made where part = 2;
+update timers set why = 'wait', waits = '["go"]' where due_at % 3 = 0;
+insert into steps (tenant, run, generation, path, kind, state, seq, attempt, failures, started_at,
+                   at, signal)
+select 'default', id, 0, 'go', 'signal', 'waiting', null, 1, 0, 0, 0, 'go' from made
+ union all
+select 'default', id, 0, 'a', 'step', 'done', 9, 1, 0, 0, 0, null from made;
+insert into signals (tenant, run, number, name, key, payload, at)
+select 'default', id, 8, 'other', 'k' || n, '1', 0 from made;
 insert into failures (tenant, id, job, queue, status, failure, at)
 select 'default', id, 'greet', 'main', 'failed', 'fatal', 0 from made where part = 3;
 insert into event_rows (tenant, subject, seq, type, at, attempt)
@@ -600,3 +712,15 @@ def test_sqlite_pages_through_a_long_history(tmp_path: Path) -> None:
     )
     assert [seq for seq, *_ in events] == list(range(1, 20_004))
     conn.close()
+
+
+def test_the_hot_path_is_planned_once(pg_database: str) -> None:
+    """Otherwise a claim is planned for its own arguments each time, which takes longer than it."""
+    with psycopg.connect(pg_database) as conn:
+        found = conn.execute(
+            "select proname from pg_proc where pronamespace = 'windlass'::regnamespace"
+            " and 'plan_cache_mode=force_generic_plan' = any (proconfig)"
+        ).fetchall()
+    hot = {"finish", "lease_heads", "lease_named", "make_moves", "ready_heads"}
+    hot |= {"record_progress", "record_steps", "succeed"}
+    assert {name for (name,) in found} == hot

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.conformance.kit import ABSENT, make_worker
-from windlass.domain.run import Held, RunFilter, RunRef, Want
+from windlass.domain.changes import Changes
+from windlass.domain.listing import RunFilter
+from windlass.domain.run import Held, RunRef, Want
 from windlass.domain.scheduling.rows import ScheduleFilter, ScheduleRef
 from windlass.store.operations import Call, Operations
 
@@ -28,11 +30,12 @@ def _repeatable(ops: Operations) -> dict[str, bool]:
         "sweep": _sweep(ops, reap=False),
         "reap": _sweep(ops, reap=True),
         "unpublished": ops.unpublished(1.0, 1),
-        "progress": ops.progress(HELD, None, None),
+        "record_progress": ops.record_progress([]),
         "cancel": ops.cancel(RUN, None),
         "retry": ops.retry(RUN, None),
         "reschedule": ops.reschedule(RUN, delay=1.0),
         "reprioritize": ops.reprioritize(RUN, priority=1),
+        "change": ops.change(RUN, Changes(timeout=None)),
         "discard": ops.discard("default", [ABSENT]),
         "list_runs": ops.list_runs(RunFilter()),
         "delete_artifact": ops.delete_artifact("default", ABSENT),

@@ -11,15 +11,21 @@ from time import perf_counter
 
 import psycopg
 
-from tests.conformance.kit import JOB, WORKER, make_finish, make_worker, raw
+from tests.conformance.kit import JOB, WORKER, held_of, make_finish, make_worker, raw
+from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Claimed, NewRun, RunFilter, Want
+from windlass.domain.run import Claimed, NewRun, Want
+from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.sources import Sources
 from windlass.store.postgres.store import PostgresStore
 
 SOURCES = Sources.system()
 TRIPS = 25
 MOST = 0.02  # seconds, for the median
+STEPS = (
+    StepWrite(path="a", kind=StepKind.STEP, state=StepState.DONE),
+    StepWrite(path="go", kind=StepKind.SIGNAL, state=StepState.WAITING, signal="go"),
+)
 
 
 def test_a_round_trip_takes_milliseconds(any_pg_database: str) -> None:
@@ -29,6 +35,7 @@ def test_a_round_trip_takes_milliseconds(any_pg_database: str) -> None:
         store.run(ops.enqueue([_new(n) for n in range(4 * TRIPS)]))
         want = Want(limit=2, jobs=(JOB,), queues=None)
         took: dict[str, list[float]] = {"trip": [], "single": [], "list": []}
+        took |= {"step": [], "signal": [], "steps": []}
         held: tuple[Claimed, ...] = ()
         for number in range(1, TRIPS + 1):
             ends = [
@@ -45,6 +52,16 @@ def test_a_round_trip_takes_milliseconds(any_pg_database: str) -> None:
             took["single"].append(single - ended)
             took["list"].append(perf_counter() - single)
             assert len(held) == 2
+            began = perf_counter()
+            store.run(ops.signal(held[0].ref, "go", raw(1), None))
+            sent = perf_counter()
+            recorded = store.run(ops.record_steps(held_of(held[0]), STEPS))
+            ended = perf_counter()
+            store.run(ops.list_steps("default", held[0].id, None, 50))
+            took["signal"].append(sent - began)
+            took["step"].append(ended - sent)
+            took["steps"].append(perf_counter() - ended)
+            assert [step.state for step in recorded or ()] == [StepState.DONE] * 2
 
     assert {what: median(times) for what, times in took.items() if median(times) > MOST} == {}
 

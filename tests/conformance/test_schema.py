@@ -11,9 +11,10 @@ import psycopg
 import pytest
 
 from tests.conformance.places import KINDS, TABLES, VIEWS
-from windlass.domain.event import AttemptOutcome
+from windlass.domain.event import EFFECTS, AttemptOutcome
 from windlass.domain.scheduling.rows import Overlap, ScheduleOrigin, SlotOutcome
 from windlass.domain.states import FINISHED, Failure, Intent, Status
+from windlass.domain.step import StepState
 from windlass.sources import Sources
 from windlass.store.queries import load_migrations
 from windlass.store.sqlite.store import SqliteStore
@@ -21,7 +22,8 @@ from windlass.store.sqlite.store import SqliteStore
 CHECKED: Mapping[tuple[str, str], set[str]] = {
     ("runs", "status"): {status.value for status in FINISHED},
     ("runs", "failure"): {failure.value for failure in Failure},
-    ("timers", "why"): {"delay", "backoff", "snooze"},
+    ("timers", "why"): {"delay", *(effect.wait for effect in EFFECTS.values() if effect.wait)},
+    ("steps", "state"): {state.value for state in StepState},
     ("leases", "intent"): {intent.value for intent in Intent} - {Intent.OTHER.value},
     ("attempt_rows", "outcome"): {outcome.value for outcome in AttemptOutcome},
     ("failures", "status"): {Status.FAILED.value, Status.CANCELED.value},

@@ -329,7 +329,7 @@ def test_one_without_options_is_enqueued_as_any_other(client: Client) -> None:
             "p_priority => 3, p_job_version => 'v1')",
         }.items()
     }
-    assert set(by["one"]["answer"]) == {"now"}
+    assert set(by["one"]["answer"]) == {"now", "hinted"}
     columns = "job, job_version, queue, priority, input::text, status, key, tags, options::text"
     written = {
         "runs": columns,
@@ -374,7 +374,7 @@ def test_a_batch_has_the_same_limits(client: Client) -> None:
 
 
 def test_every_state_has_its_exception() -> None:
-    raised = {f"WL00{n}" for n in range(1, 8)} | {"WL010"}
+    raised = {f"WL00{n}" for n in range(1, 8)} | {"WL010", "WL011", "WL012", "WL013"}
     # A worker is told by an answer, not by an exception, that it is dead.
     assert raised == set(SQLSTATES)
 

@@ -14,14 +14,16 @@ import pytest
 from psycopg import sql
 
 from tests.conformance.desk import Desk
-from tests.conformance.kit import JOB, Driver, make_worker
+from tests.conformance.kit import JOB, Driver, held_of, make_worker, raw
 from tests.conformance.places import PostgresPlace, opened
 from tests.conformance.test_roles import Login, login
 from windlass.domain.artifact import Artifact
 from windlass.domain.counts import By
+from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import JobRow, Options, RunFilter
+from windlass.domain.run import JobRow, Options
 from windlass.domain.scheduling.rows import ScheduleFilter, ScheduleRef
+from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.sources import Sources
 from windlass.store.operations import Access, Call, Operations
 from windlass.store.operations.declare import declared
@@ -31,13 +33,17 @@ from windlass.store.queries import load_queries, read_folder
 __all__ = ["login"]
 
 Calls = Mapping[str, Call[Any]]
-CLOCKS = {"now", "seen_at"}  # the time of the look
-BOOKKEEPING = {"schema.sql"}  # of the owner, who migrates; its tables have no tenants
+CLOCKS = {"now", "seen_at", "left"}  # the time of the look
+# Of the owner, who migrates (those tables have no tenants), or whose test store it is.
+BOOKKEEPING = {"schema.sql", "scratch.sql"}
 
 ROW_SECURITY = """
 select format('alter table %s enable row level security', c.oid::regclass) from pg_class c
  where c.relnamespace = 'windlass'::regnamespace and c.relkind = 'r'
    and c.relname not in ('migrations', 'routines')
+"""
+HELD_BACK = """
+select max(moment) >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint from windlass.pages
 """
 ODD_SETTINGS = "timezone=Asia/Kolkata", "extra_float_digits=-10", "datestyle=German"
 
@@ -62,6 +68,18 @@ def _reads(drive: Driver) -> Calls:
     drive.call(ops.register(make_worker("dead"), 0.0))
     held = drive.take(drive.add(options=Options(timeout=1 / 3)))
     dead = drive.ended(Outcome.FAILED)
+    waits = drive.waits()
+    drive.call(ops.signal(waits, "other", raw(1 / 3), None))
+    step = StepWrite(path="kid", kind=StepKind.CHILD, state=StepState.WAITING)
+    drive.call(ops.start_children(held_of(held), step, 0, [drive.new()], None))
+    asking = drive.start()
+    drive.finish(asking, Outcome.CONTINUED)
+    asking = drive.take(asking.ref)
+    question = StepWrite(
+        path="deploy", kind=StepKind.APPROVAL, state=StepState.WAITING, signal="approval#deploy",
+        input='{"question": "Deploy?"}',
+    )  # fmt: skip
+    drive.call(ops.record_steps(held_of(asking), [question]))
     drive.add()
     row = desk.put(key="k")
     desk.fire(row)
@@ -76,10 +94,18 @@ def _reads(drive: Driver) -> Calls:
             ops.get_run(held.ref),
             ops.has_ended(held.ref),
             ops.get_runs("default", [held.id]),
-            ops.list_runs(RunFilter()),
+            ops.list_runs(RunFilter(finished_from=drive.now - timedelta(days=1))),
+            ops.find_runs(RunFilter(created_to=drive.now + timedelta(days=1))),
+            ops.ids_between("default", held.id, "f" * 32, 10),
+            ops.look_for_ends("default", [held.id, dead.id]),
             ops.list_events(held.ref, 0, 2**40),
             ops.list_attempts(dead, None, 10),
             ops.list_feed(None, 10),
+            ops.list_steps("default", waits.id, None, 10),
+            ops.list_signals("default", waits.id, 0, 10),
+            ops.list_children("default", held.id, None, None, 10),
+            ops.list_approvals("default", None, 10),
+            ops.list_generations("default", asking.id, 0, 10),
             ops.backlog(None, None),
             ops.list_workers(),
             ops.get_job("default", JOB),
@@ -118,7 +144,12 @@ def filled(pg_database: str) -> Iterator[tuple[PostgresStore, Calls]]:
         PostgresStore(pg_database, sources=sources) as store,
         opened(PostgresPlace(pg_database)) as tables,
     ):
-        yield store, _reads(Driver(store, store.run, sources, tables))
+        calls = _reads(Driver(store, store.run, sources, tables))
+        # The feed shows nothing that is younger than a transaction of any other test.
+        with psycopg.connect(pg_database) as conn:
+            while conn.execute(HELD_BACK).fetchone() == (True,):
+                conn.rollback()
+        yield store, calls
 
 
 def test_every_read_is_asked_for(filled: tuple[PostgresStore, Calls]) -> None:

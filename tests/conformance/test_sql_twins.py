@@ -134,6 +134,12 @@ OPTIONS = [
     Bad("tags", ["t" * 201], f"array['{'t' * 201}']", json.dumps(["t" * 201])),
     Bad("tags", [str(n) for n in range(101)], f"array{[str(n) for n in range(101)]}",
         json.dumps([str(n) for n in range(101)])),
+    _text("trace", ""),
+    _text("trace", "t" * 201),
+    Bad("trace", 5, None, "5"),
+    Bad("metadata", [1], "'[1]'", "[1]"),
+    Bad("metadata", 5, "'5'", "5"),
+    Bad("metadata", "a", "'\"a\"'", '"a"'),
     Bad("dely", 5, None, "5"),
 ]  # fmt: skip
 OVERRIDES: list[tuple[str, Any, str]] = [
@@ -146,6 +152,8 @@ OVERRIDES: list[tuple[str, Any, str]] = [
     ("timeout", -1, "-1"),
     ("timeout", MAX_SECONDS * 1.01, str(MAX_SECONDS * 1.01)),
     ("timeout", [5], "[5]"),
+    ("unique", "ever", '"ever"'),
+    ("unique", True, "true"),
     ("retries", 3, "3"),
 ]
 NO_JOBS: list[Any] = ["", "a b", "a,b", "a\u2003b", "\x7f", "j" * 201, 5]

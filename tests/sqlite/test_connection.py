@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from tests.sqlite.kit import new_run
-from windlass.domain.run import RunFilter
+from windlass.domain.listing import RunFilter
 from windlass.errors import KeyConflict, StoreFull, StoreUnavailable
 from windlass.sources import ManualSources
 from windlass.store.sqlite.connection import Connection
@@ -55,7 +55,9 @@ def count(connection: Connection) -> int:
 
 def add_job(tx: OpenTransaction) -> None:
     """Write one row."""
-    tx.execute("sync_job", ("t", "j", "q", 0, 5, None, "{}", None, None, None, tx.now))
+    tx.execute(
+        "sync_job", ("t", "j", "q", 0, 5, None, "{}", None, None, None, None, None, None, tx.now)
+    )
 
 
 def test_write_that_raises_leaves_nothing(connection: Connection) -> None:
@@ -121,7 +123,9 @@ def test_interrupt_at_either_end_leaves_no_transaction_open(
 def test_savepoint_undoes_what_is_inside_alone(connection: Connection) -> None:
     def inside(tx: OpenTransaction) -> None:
         with tx.savepoint():
-            tx.execute("sync_job", ("t", "k", "q", 0, 5, None, "{}", None, None, None, 0))
+            tx.execute(
+                "sync_job", ("t", "k", "q", 0, 5, None, "{}", None, None, None, None, None, None, 0)
+            )
             raise LookupError
 
     def partly(tx: OpenTransaction) -> None:

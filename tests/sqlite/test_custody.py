@@ -14,7 +14,8 @@ import pytest
 from tests.fixtures.callers import make_app
 from tests.sqlite.kit import JOB, new_run, new_worker, start_script
 from windlass import StoreError, StoreUnavailable, Windlass
-from windlass.domain.run import RunFilter, Want
+from windlass.domain.listing import RunFilter
+from windlass.domain.run import Want
 from windlass.sources import Sources
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.open_transaction import StoreClock

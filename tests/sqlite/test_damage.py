@@ -200,15 +200,15 @@ def test_sound_file_is_found_sound(path: Path) -> None:
 
 def test_row_that_belongs_to_nothing_is_found_by_the_full_look(path: Path) -> None:
     raw = apsw.Connection(str(path))
-    raw.execute("create table parents (n integer primary key)")
-    raw.execute("create table children (n integer references parents)")
-    raw.execute("insert into children values (1)")
+    raw.execute("create table owners (n integer primary key)")
+    raw.execute("create table pets (n integer references owners)")
+    raw.execute("insert into pets values (1)")
     raw.close()
 
     found = only(checkup(f"sqlite:///{path}", full=True), "pages")
 
     assert found.severity is Severity.ERROR
-    assert "children without parents" in found.text
+    assert "pets without owners" in found.text
 
 
 def test_connections_look_at_the_size_of_cells(path: Path) -> None:

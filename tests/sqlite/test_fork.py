@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from tests.sqlite.kit import new_run, run_script, start_script
-from windlass.domain.run import RunFilter
+from windlass.domain.listing import RunFilter
 from windlass.sources import ManualSources
 from windlass.store.sqlite.store import SqliteStore
 
@@ -161,7 +161,7 @@ FORKS = (
     COMMON
     + """
 import threading
-from windlass.domain.run import RunFilter
+from windlass.domain.listing import RunFilter
 from windlass.errors import UsageError
 from windlass.store.sqlite.forks import gate
 

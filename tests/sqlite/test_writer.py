@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from tests.sqlite.kit import new_run
-from windlass.domain.run import RunFilter, RunRef
+from windlass.domain.listing import RunFilter
+from windlass.domain.run import RunRef
 from windlass.errors import KeyConflict, StoreFull, StoreUnavailable
 from windlass.sources import ManualSources
 from windlass.store.interface import Call
@@ -72,7 +73,10 @@ def add_job(name: str, then: Callable[[], Any] = lambda: None) -> Bound[Any]:
     """A write of one row that may fail afterwards."""
 
     def body(tx: OpenTransaction) -> str:
-        tx.execute("sync_job", ("t", name, "q", 0, 5, None, "{}", None, None, None, tx.now))
+        tx.execute(
+            "sync_job",
+            ("t", name, "q", 0, 5, None, "{}", None, None, None, None, None, None, tx.now),
+        )
         then()
         return name
 

@@ -74,7 +74,10 @@ def add(name: str) -> Bound[str]:
     """A write of one row."""
 
     def body(tx: OpenTransaction) -> str:
-        tx.execute("sync_job", ("t", name, "q", 0, 5, None, "{}", None, None, None, tx.now))
+        tx.execute(
+            "sync_job",
+            ("t", name, "q", 0, 5, None, "{}", None, None, None, None, None, None, tx.now),
+        )
         return name
 
     return Bound(body)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures.callers import CALLERS, Caller, make_app
 from tests.transactions.conftest import joined, url_for
-from windlass import KeyConflict, RunNotFound, Status, Windlass
+from windlass import KeyConflict, RunNotFound, Status, StoreError, UsageError, Windlass
 from windlass.domain.run import Want, WorkerInfo
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +35,39 @@ def claimed(app: Windlass) -> list[str]:
     app.store.run(ops.register(known, 30.0))
     reply = app.store.run(ops.cycle("w", 1, [], Want(limit=9, jobs=("send",))))
     return [run.id for run in reply.claimed]
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_a_transaction_that_is_over_refuses_everything(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str
+) -> None:
+    app = joined(make_app(url_for(request, store, tmp_path)))
+    with app.transaction() as tx:
+        pass
+    job = app.jobs["send"].using(connection=tx)
+    for late in (lambda: job.enqueue(n=1), lambda: tx.execute("insert into orders values (1)")):
+        with pytest.raises(UsageError, match="This transaction is over"):
+            late()
+    with pytest.raises(UsageError, match="This transaction is over"), tx.savepoint():
+        pass
+    assert (app.list(), orders(app)) == ([], [])
+    app.close()
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_an_async_transaction_that_is_over_refuses_everything(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str
+) -> None:
+    app = joined(make_app(url_for(request, store, tmp_path)))
+    with pytest.raises(ZeroDivisionError):
+        async with app.transaction() as tx:
+            raise ZeroDivisionError
+    with pytest.raises(UsageError, match="This transaction is over"):
+        await app.jobs["send"].using(connection=tx).aenqueue(n=1)
+    with pytest.raises(UsageError, match="This transaction is over"):
+        await tx.execute("insert into orders values (1)")
+    assert (await app.alist(), orders(app)) == ([], [])
+    await app.aclose()
 
 
 def test_run_exists_once_the_transaction_commits(caller: Caller, look: Windlass) -> None:
@@ -156,4 +190,26 @@ def test_kill_before_the_commit_leaves_nothing(
     assert orders(app) == []  # in a file this waits for the lock that the dead one had
     assert runs(app) == set()
     assert [app.events(run) for run in told.values()] == [[]] * len(names)
+    app.close()
+
+
+def test_an_error_that_is_caught_does_not_undo_without_a_word(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """PostgreSQL has undone everything by then, and a commit would not say so."""
+    app = joined(make_app(url_for(request, "postgres", tmp_path)))
+
+    def careless() -> None:
+        with app.transaction() as tx:
+            tx.execute("insert into orders values (1)")
+            with suppress(StoreError):
+                tx.execute("insert into nowhere values (1)")
+
+    with pytest.raises(UsageError, match="PostgreSQL has undone all of the transaction"):
+        careless()
+    with app.transaction() as tx:
+        tx.execute("insert into orders values (2)")
+        with suppress(StoreError), tx.savepoint():
+            tx.execute("insert into nowhere values (1)")
+    assert orders(app) == [2]
     app.close()

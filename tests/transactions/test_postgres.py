@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -18,7 +20,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from tests.fixtures.callers import CALLERS, Caller, make_app
 from windlass import BadOption, KeyConflict, SchemaMismatch, StoreError, UsageError, Windlass
-from windlass.store.postgres import joining, store
+from windlass.store.postgres import hints, joining
 from windlass.store.postgres.joining import Hints
 
 ON_POSTGRES = [name for name, kind in CALLERS.items() if kind.store == "postgres"]
@@ -113,8 +115,8 @@ def test_hints_outside_of_transactions_are_few(
     """A NOTIFY takes a lock of the whole server: one in 5 to 20 ms for each process is enough."""
     now = 1000.0
     stopwatch = SimpleNamespace(monotonic=lambda: now, sleep=time.sleep)
-    monkeypatch.setattr(store, "time", stopwatch)
-    assert 0.005 <= store._NOTIFY_EVERY <= 0.02
+    monkeypatch.setattr(hints, "time", stopwatch)
+    assert 0.005 <= hints._EVERY <= 0.02
 
     async def enqueue_on_a_loop() -> None:
         for n in range(10):
@@ -130,11 +132,70 @@ def test_hints_outside_of_transactions_are_few(
         return heard(listener)
 
     assert burst() == 1
-    now += store._NOTIFY_EVERY * 0.99
+    now += hints._EVERY * 0.99
     assert burst() == 0
-    now += store._NOTIFY_EVERY * 0.02
+    now += hints._EVERY * 0.02
     assert burst() == 1
     assert burst() == 0
+
+
+async def enqueued(app: Windlass, face: str) -> None:
+    if face == "async":
+        await app.jobs["send"].aenqueue(n=1)
+    else:
+        app.jobs["send"].enqueue(n=1)
+
+
+def statements(database: str) -> Counter[str]:
+    """What the sessions of other clients did last."""
+    with psycopg.connect(database) as connection:
+        rows = connection.execute(
+            "select query from pg_stat_activity where datname = current_database()"
+            " and backend_type = 'client backend' and pid <> pg_backend_pid()"
+        ).fetchall()
+    return Counter("hint" if "pg_notify" in str(query) else "other" for (query,) in rows)
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+async def test_a_single_enqueue_hints_with_its_commit(
+    app: Windlass,
+    pg_database: str,
+    listener: psycopg.Connection[tuple[object, ...]],
+    face: str,
+) -> None:
+    """Without a second call, for which its caller and the worker would wait."""
+    await enqueued(app, face)
+    assert heard(listener) == 1
+    assert not statements(pg_database)["hint"]
+    await app.aclose()
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+async def test_who_finds_another_about_to_hint_does_not_wait_for_it(
+    app: Windlass,
+    pg_database: str,
+    listener: psycopg.Connection[tuple[object, ...]],
+    face: str,
+) -> None:
+    """It hints after its own commit."""
+    with psycopg.connect(pg_database) as other:
+        other.execute("select pg_advisory_xact_lock(hashtextextended('windlass.hint', 0))")
+        await asyncio.wait_for(enqueued(app, face), 5)
+        assert heard(listener) == 1
+        assert statements(pg_database)["hint"]
+    await app.aclose()
+
+
+def test_an_enqueue_that_is_refused_uses_up_no_hint(
+    app: Windlass, pg_database: str, listener: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    with psycopg.connect(pg_database, autocommit=True) as owner:
+        owner.execute("alter table windlass.ready add constraint refused check (job <> 'send')")
+        with pytest.raises(StoreError):
+            app.jobs["send"].enqueue(n=1)
+        owner.execute("alter table windlass.ready drop constraint refused")
+    app.jobs["send"].enqueue(n=2)
+    assert heard(listener) == 1
 
 
 def test_existing_run_gives_no_hint(
@@ -228,7 +289,8 @@ def test_stricter_isolation_gets_the_drivers_own_error(app: Windlass, pg_databas
 def test_database_without_our_schema_is_told(app: Windlass, pg_database: str) -> None:
     with psycopg.connect(pg_database) as connection:
         connection.execute("drop schema windlass cascade")
-        with pytest.raises(SchemaMismatch, match="windlass migrate"):
+        told = "database of this connection has no Windlass schema: .*`windlass migrate` for this"
+        with pytest.raises(SchemaMismatch, match=told):
             app.jobs["send"].using(connection=connection).enqueue(n=1)
         connection.rollback()
 
@@ -265,7 +327,13 @@ def test_wrong_face_is_refused(caller: Caller) -> None:
     caller.begin()
     job = caller.job.using(connection=caller.connection)
     blocks = "async" not in caller.name
-    with pytest.raises(BadOption, match="blocks" if blocks else "aenqueue"):
+    ways = {
+        "own": "this app.transaction() blocks: use enqueue, or begin it by `async with`",
+        "own-async": "this app.transaction() is asynchronous: use aenqueue, or begin it by `with`",
+        "django": "DatabaseWrapper blocks: use enqueue, in a function that async code calls",
+    }
+    way = ways.get(caller.name, "blocks: use enqueue, or an" if blocks else "use aenqueue")
+    with pytest.raises(BadOption, match=re.escape(way)):
         _ = asyncio.run(job.aenqueue(n=1)) if blocks else job.enqueue(n=1)
     caller.commit()
     assert caller.app.list() == []
@@ -273,7 +341,7 @@ def test_wrong_face_is_refused(caller: Caller) -> None:
 
 async def test_pool_is_no_transaction(app: Windlass, pg_database: str) -> None:
     async with asyncpg.create_pool(pg_database, min_size=1, max_size=1) as pool:
-        with pytest.raises(BadOption, match=r"asyncpg\.pool\.Pool is none"):
+        with pytest.raises(BadOption, match=r"asyncpg\.pool\.Pool is not a connection"):
             await app.jobs["send"].using(connection=pool).aenqueue(n=1)
         async with pool.acquire() as connection, connection.transaction():
             run = await app.jobs["send"].using(connection=connection).aenqueue(n=1)

@@ -106,6 +106,16 @@ def test_reads_go_on_beside_it(app: Windlass) -> None:
         assert app.get(run.id).status == "queued"
 
 
+async def test_first_async_read_does_not_wait_for_the_transaction_around_it(app: Windlass) -> None:
+    """The first call opens the file, in the thread that writes; here the file is open already."""
+    async with asyncio.timeout(15), app.transaction() as tx:
+        await app.jobs["send"].using(connection=tx).aenqueue(n=1)
+        assert await app.alist() == []
+        assert await asyncio.create_task(app.alist()) == []
+    assert len(await app.alist()) == 1
+    await app.aclose()
+
+
 @pytest.mark.parametrize("word", ["commit", "COMMIT", "end", "rollback", "begin immediate"])
 def test_statements_cannot_end_it(app: Windlass, word: str) -> None:
     with app.transaction() as tx:

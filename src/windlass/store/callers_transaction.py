@@ -116,6 +116,20 @@ def forked() -> UsageError:
     )
 
 
+def over() -> UsageError:
+    """The error of a caller who uses a transaction after its end."""
+    return UsageError("This transaction is over: ask app.transaction() for another.")
+
+
+def undone() -> UsageError:
+    """The error of a caller who goes on after a statement that made PostgreSQL undo everything."""
+    return UsageError(
+        "A statement failed in this transaction, and its error was caught: PostgreSQL has undone "
+        "all of the transaction. Let the error leave the with statement, or put what may fail into "
+        "tx.savepoint()."
+    )
+
+
 def ended_by_itself() -> UsageError:
     """The error of a caller whose own statement ended the transaction."""
     return UsageError(

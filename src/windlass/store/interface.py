@@ -36,8 +36,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TypeVar
 
-from windlass.domain.run import NewRun
+from windlass.domain.run import Held, NewRun
 from windlass.domain.run import RunRef as RunRef
+from windlass.domain.step import Step, StepWrite
 from windlass.store.blocking import BlockingCalls
 from windlass.store.callers_transaction import Joined, TransactionScope
 from windlass.store.checks import Check
@@ -95,6 +96,23 @@ class Store(Protocol):
 
     async def ajoin(self, connection: object, runs: Sequence[NewRun]) -> Joined:
         """As :meth:`join`, on the loop."""
+        ...
+
+    def join_step(
+        self, connection: object, held: Held, path: str, write: StepWrite | None
+    ) -> Step | None:
+        """A step in the caller's transaction: it is recorded if and only if that commits.
+
+        Without ``write``: lock the run, and return the step if it is recorded. With it: record the
+        step, and return it. Under a token that is not the lease's, raises LeaseLost, and the
+        transaction cannot be committed any more.
+        """
+        ...
+
+    async def ajoin_step(
+        self, connection: object, held: Held, path: str, write: StepWrite | None
+    ) -> Step | None:
+        """As :meth:`join_step`, on the loop."""
         ...
 
     def transaction(self) -> TransactionScope:

@@ -6,12 +6,14 @@ name (`store/sqlite`, `store/postgres`), and is refused if one is missing.
 """
 
 from windlass.store.operations.artifacts import ArtifactOperations
+from windlass.store.operations.children import ChildOperations
 from windlass.store.operations.control import ControlOperations
 from windlass.store.operations.declare import Access, Call, Operation, implementations
 from windlass.store.operations.inspection import InspectionOperations
 from windlass.store.operations.jobs import JobOperations
 from windlass.store.operations.runs import RunOperations
 from windlass.store.operations.schedules import ScheduleOperations
+from windlass.store.operations.steps import StepOperations
 from windlass.store.operations.workers import WorkerOperations
 
 __all__ = ["Access", "Call", "Operation", "Operations", "implementations"]
@@ -21,6 +23,8 @@ class Operations(
     RunOperations,
     ControlOperations,
     WorkerOperations,
+    StepOperations,
+    ChildOperations,
     JobOperations,
     ScheduleOperations,
     ArtifactOperations,

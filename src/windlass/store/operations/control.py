@@ -1,8 +1,13 @@
 """What operators do to runs: end them, reopen them, move them in time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
+import msgspec
+
+from windlass.domain.bulk import BULK_VERBS, Applied
+from windlass.domain.changes import Changes
 from windlass.domain.run import RunRecord, RunRef
 from windlass.store.operations.declare import write
 
@@ -19,10 +24,13 @@ class ControlOperations:
         """
 
     @write(repeatable=False, patient=True)
-    def retry(self, run: RunRef, max_attempts: int | None) -> RunRecord:
+    def retry(
+        self, run: RunRef, max_attempts: int | None, input: msgspec.Raw | None = None
+    ) -> RunRecord:
         """Reopen a failed, canceled or stale run: queued, with a fresh budget.
 
-        Token, attempt and seq go on; failures and crash_count start at zero.
+        Token, attempt and seq go on; failures and crash_count start at zero. With ``input`` it
+        starts with that; its key still answers for the input that it was enqueued with.
         """
 
     @write(repeatable=False, patient=True)
@@ -47,6 +55,25 @@ class ControlOperations:
         it is harmless. A run that is running or has ended raises IllegalTransition.
         """
 
+    @write(patient=True)
+    def change(self, run: RunRef, changes: Changes) -> RunRecord:
+        """Give a run that waits another input, other tags, another timeout, expiry or deadline.
+
+        It keeps its place, its time and its counts. Its key still answers for the input that it
+        was enqueued with. An expiry or deadline that comes before it can start raises RunExpires. A
+        run that is running or has ended raises IllegalTransition. Repeating it is harmless.
+        """
+
     @write(repeatable=False, patient=True)
     def discard(self, tenant: str, runs: Sequence[str]) -> int:
         """Take failed runs off the list of dead letters; returns how many were on it."""
+
+    @write(repeatable=lambda verb, *_: BULK_VERBS[verb].repeatable, patient=True)
+    def apply_to_many(
+        self, verb: str, tenant: str, runs: Sequence[str], arguments: Mapping[str, Any]
+    ) -> Sequence[Applied]:
+        """Apply a verb to several runs, each as the verb for one run would be, with its arguments.
+
+        A run that refuses does not undo the others. It waits for no run that another transaction
+        has locked: such a run is answered with StoreBusy. See `client/bulk.py`.
+        """

@@ -16,6 +16,7 @@ import msgspec
 from windlass.domain.run import Held
 from windlass.errors import UsageError
 from windlass.store.operations.declare import Call, Operation
+from windlass.store.operations.raw_fields import Restore, readable_twin
 
 _encode = msgspec.json.Encoder().encode
 
@@ -26,7 +27,9 @@ class _Form(NamedTuple):
     by_lease: bool  # the first argument is the lease, not the tenant
     names: tuple[str, ...]  # of the other parameters
     arguments: msgspec.json.Decoder[tuple[Any, ...]]
+    restores: tuple[Restore, ...]  # for each argument
     answer: msgspec.json.Decoder[Any]
+    restore: Restore
 
 
 @cache
@@ -34,12 +37,16 @@ def _form(method: Callable[..., Any]) -> _Form:
     declaration = inspect.unwrap(method)
     first, *others = list(inspect.signature(declaration).parameters)[1:]
     hints = get_type_hints(declaration)
-    kinds: Any = tuple.__class_getitem__(tuple(hints[name] for name in others))
+    twins = [readable_twin(hints[name]) for name in others]
+    kinds: Any = tuple.__class_getitem__(tuple(twin for twin, _ in twins))
+    answer, restore = readable_twin(hints["return"])
     return _Form(
         by_lease=first == "held",
         names=tuple(others),
         arguments=msgspec.json.Decoder(kinds),
-        answer=msgspec.json.Decoder(hints["return"]),
+        restores=tuple(made for _, made in twins),
+        answer=msgspec.json.Decoder(answer),
+        restore=restore,
     )
 
 
@@ -54,7 +61,8 @@ def make_call(operations: object, name: str, held: Held, arguments: msgspec.Raw)
     """The call that a handler has asked for, under the lease that the worker holds."""
     method = _method(operations, name)
     form = _form(method)
-    values = dict(zip(form.names, form.arguments.decode(arguments), strict=True))
+    given = zip(form.names, form.restores, form.arguments.decode(arguments), strict=True)
+    values = {name: restore(value) for name, restore, value in given}
     call: Call[Any] = method(operations, held if form.by_lease else held.tenant, **values)
     return call
 
@@ -66,7 +74,8 @@ def pack_answer(value: object) -> msgspec.Raw:
 
 def unpack_answer(operations: object, name: str, answer: msgspec.Raw) -> Any:
     """Read what the worker sent back."""
-    return _form(_method(operations, name)).answer.decode(answer)
+    form = _form(_method(operations, name))
+    return form.restore(form.answer.decode(answer))
 
 
 def _method(operations: object, name: str) -> Callable[..., Any]:

@@ -1,7 +1,8 @@
 """Runs: making them, and reading them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from windlass.domain.listing import FoundIds, RunFilter, RunPage
 from windlass.domain.run import (
     Attempt,
     Backlog,
@@ -9,7 +10,6 @@ from windlass.domain.run import (
     Event,
     FeedEvent,
     NewRun,
-    RunFilter,
     RunRecord,
     RunRef,
 )
@@ -44,8 +44,21 @@ class RunOperations:
         """Several runs at once; unknown ids are left out."""
 
     @scan()
-    def list_runs(self, query: RunFilter) -> Sequence[RunRecord]:
-        """A page of runs, newest id first."""
+    def list_runs(self, query: RunFilter) -> RunPage:
+        """A page of runs, newest id first. It looks at a bounded number of runs, so that a page
+        with a ``next`` may be short."""
+
+    @scan()
+    def find_runs(self, query: RunFilter) -> FoundIds:
+        """The ids of such a page, and nothing else of the runs."""
+
+    @read()
+    def ids_between(self, tenant: str, first: str, last: str, limit: int) -> Sequence[str]:
+        """The ids of runs from one to another, both included, in order."""
+
+    @read()
+    def look_for_ends(self, tenant: str, ids: Sequence[str]) -> Mapping[str, bool]:
+        """Which of several runs have ended; unknown ids are left out. For who asks often."""
 
     @read()
     def list_attempts(self, run: RunRef, before: int | None, limit: int) -> Sequence[Attempt]:

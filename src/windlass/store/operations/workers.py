@@ -8,6 +8,8 @@ from windlass.domain.run import (
     CycleReply,
     Finish,
     Held,
+    ProgressReply,
+    ProgressWrite,
     RenewReply,
     RunRef,
     SweepReply,
@@ -105,6 +107,10 @@ class WorkerOperations:
         """Mark as published, and return, ready runs not published in the last
         ``older_than`` seconds: those whose message was lost, or never sent."""
 
-    @write(patient=True, for_handlers=True)
-    def progress(self, held: Held, fraction: float | None, message: str | None) -> bool:
-        """Record the latest progress of a run under its token; false: the lease is lost."""
+    @write()
+    def record_progress(self, reports: Sequence[ProgressWrite]) -> ProgressReply:
+        """Write the latest progress of runs, each under the token of its lease.
+
+        The reply names those that were not written: the lease is lost, or somebody has it locked.
+        Nothing waits for a lock, so one locked run delays no other.
+        """

@@ -18,7 +18,8 @@ Row = tuple[Any, ...]
 Texts = Sequence[str | None]
 
 SUPPORTED = (
-    "psycopg (3 or 2), asyncpg, SQLAlchemy or Django on PostgreSQL, or what app.transaction() gives"
+    "a connection of psycopg (3 or 2), asyncpg, SQLAlchemy or Django to PostgreSQL, "
+    "or what app.transaction() gives"
 )
 _PLACEHOLDER = re.compile("%s")
 
@@ -44,15 +45,18 @@ def recognise(connection: object) -> Caller:
         found = _CALLERS.get((kind.__module__.partition(".")[0], kind.__name__))
         if found is not None:
             return found
-    raise BadOption("connection", f"{_name(connection)} is none: give one of {SUPPORTED}")
+    why = f"{_name(connection)} is not a connection that Windlass can use: give {SUPPORTED}"
+    raise BadOption("connection", why)
 
 
 def blocking(connection: object) -> Caller:
     """The same for code that blocks."""
     caller = recognise(connection)
     if caller.run is None:
-        why = f"{_name(connection)} is asynchronous: use aenqueue, or a blocking one of {SUPPORTED}"
-        raise BadOption("connection", why)
+        why = f"{_name(connection)} is asynchronous: use aenqueue"
+        raise BadOption(
+            "connection", f"{why}, or begin it by `with`" if _is_ours(connection) else why
+        )
     return caller
 
 
@@ -60,14 +64,32 @@ def awaited(connection: object) -> Caller:
     """The same for async code."""
     caller = recognise(connection)
     if caller.arun is None:
-        why = f"{_name(connection)} blocks: use enqueue, or an asynchronous one of {SUPPORTED}"
-        raise BadOption("connection", why)
+        raise BadOption("connection", f"{_name(connection)} blocks: {_async_way(connection)}")
     return caller
 
 
 def _name(connection: object) -> str:
+    if _is_ours(connection):
+        return "this app.transaction()"
     kind = type(connection)
+    return kind.__qualname__ if kind.__module__ == "builtins" else _full_name(kind)
+
+
+def _full_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_ours(connection: object) -> bool:
+    return type(connection).__module__.startswith("windlass.")
+
+
+def _async_way(connection: object) -> str:
+    """What to do in async code instead. Django has no connection for it."""
+    if _is_ours(connection):
+        return "use enqueue, or begin it by `async with`"
+    if recognise(connection).errors == _DJANGO:
+        return "use enqueue, in a function that async code calls through sync_to_async"
+    return "use enqueue, or an asynchronous connection"
 
 
 # -- psycopg ------------------------------------------------------------------------------------

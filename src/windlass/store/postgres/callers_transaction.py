@@ -2,7 +2,8 @@
 
 The connection is lent from the pool for as long as the transaction lasts. It waits for the
 caller's statements as long as they take: what must not stall are calls that a worker's lease
-depends on, not these.
+depends on, not these. Afterwards it is back in the pool, and others use it: a transaction that is
+over refuses everything, or a late statement would commit by itself or join a stranger's work.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -11,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from windlass.store.callers_transaction import Parameters, Rows, ended_by_itself
+from windlass.store.callers_transaction import Parameters, Rows, ended_by_itself, over, undone
 from windlass.store.postgres.connections import (
     AsyncPool,
     SyncPool,
@@ -24,8 +25,16 @@ class PostgresTransaction:
     """One open transaction, in blocking code. Placeholders are psycopg's: ``%s``."""
 
     def __init__(self, connection: PatientConnection) -> None:
-        self.connection = connection
+        self._connection = connection
         self._actions: list[Callable[[], None]] = []
+        self.over = False
+
+    @property
+    def connection(self) -> PatientConnection:
+        """The connection. Raises UsageError if the transaction is over."""
+        if self.over:
+            raise over()
+        return self._connection
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Rows:
         """Run a statement on tables of your own; return its rows."""
@@ -59,8 +68,16 @@ class AsyncPostgresTransaction:
     """The asynchronous twin."""
 
     def __init__(self, connection: PatientAsyncConnection) -> None:
-        self.connection = connection
+        self._connection = connection
         self._actions: list[Callable[[], Awaitable[None]]] = []
+        self.over = False
+
+    @property
+    def connection(self) -> PatientAsyncConnection:
+        """The connection. Raises UsageError if the transaction is over."""
+        if self.over:
+            raise over()
+        return self._connection
 
     async def execute(self, sql: str, parameters: Parameters = ()) -> Rows:
         """Run a statement on tables of your own; return its rows."""
@@ -95,7 +112,11 @@ def begin(pool: SyncPool) -> Iterator[PostgresTransaction]:
     try:
         with pool.connection() as connection, _unhurried(connection), connection.transaction():
             transaction = PostgresTransaction(connection)
-            yield transaction
+            try:
+                yield transaction
+                _check_whole(connection)
+            finally:
+                transaction.over = True
     except psycopg.Error as error:
         raise of_statement(error) from error
     transaction.committed()
@@ -109,7 +130,11 @@ async def abegin(pool: AsyncPool) -> AsyncIterator[AsyncPostgresTransaction]:
             with _unhurried(connection):
                 async with connection.transaction():
                     transaction = AsyncPostgresTransaction(connection)
-                    yield transaction
+                    try:
+                        yield transaction
+                        _check_whole(connection)
+                    finally:
+                        transaction.over = True
     except psycopg.Error as error:
         raise of_statement(error) from error
     await transaction.committed()
@@ -122,6 +147,12 @@ def _unhurried(connection: PatientConnection | PatientAsyncConnection) -> Iterat
         yield
     finally:
         connection.stall = stall
+
+
+def _check_whole(connection: PatientConnection | PatientAsyncConnection) -> None:
+    """A commit would undo everything without a word where a statement has failed."""
+    if connection.info.transaction_status is TransactionStatus.INERROR:
+        raise undone()
 
 
 def _check(connection: PatientConnection | PatientAsyncConnection) -> None:

@@ -11,18 +11,18 @@ import asyncio
 import os
 import select
 import threading
+import weakref
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
-from windlass.errors import BadOption, StoreError
+from windlass import guard
+from windlass.errors import StoreError
 from windlass.store.postgres.addresses import with_addresses
+from windlass.store.postgres.naming import settle_in
 from windlass.store.postgres.patient import (
     PatientAsyncConnection,
     PatientConnection,
@@ -34,6 +34,7 @@ from windlass.store.postgres.patient import (
     is_working,
 )
 from windlass.store.postgres.sqlstates import SQLSTATES
+from windlass.store.postgres.target import Target
 from windlass.store.queries import load_queries
 
 C = TypeVar("C", bound=psycopg.AsyncConnection[Any])
@@ -48,109 +49,54 @@ WORKER_CONNECTIONS: Mapping[str, int] = {
 
 _MAX_IDLE = 4
 _HALF_OPEN = 1.0  # seconds for a connection to open that nobody waits for any more
-_OWN_PARAMETERS = ("prepare", "listen_url")
-_PREPARE = {"on": True, "off": False, "auto": None}
 _OFTEN = 5  # statements that a caller repeats are prepared after so many times
 _SQL = load_queries("postgres")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Where and how to connect, read from the URL.
+class _Idle(list[PatientConnection]):
+    """The connections that nobody uses, and the process that opened them."""
 
-    ``?prepare=off`` is for transaction poolers that cannot keep prepared statements apart, and
-    ``?prepare=on`` for those that can; unless given, nothing is prepared where a pooler is found.
-    ``listen_url`` names a direct way to the server where the URL leads through a pooler.
-    """
+    def __init__(self) -> None:
+        super().__init__()
+        self.pid = os.getpid()
 
-    conninfo: str
-    listen: str
-    prepare: bool | None  # None: find out
-    stall: float
+    def take_all(self) -> list[PatientConnection]:
+        taken = list(self)
+        self.clear()
+        return taken
 
-    @property
-    def place(self) -> str:
-        """Where it leads, for people: without a password."""
-        known = conninfo_to_dict(self.conninfo)
-        user = f"{known['user']}@" if known.get("user") else ""
-        port = f":{known['port']}" if known.get("port") else ""
-        return f"postgresql://{user}{known.get('host', '')}{port}/{known.get('dbname', '')}"
-
-    @classmethod
-    def parse(cls, url: str, stall: float) -> "Target":
-        """Split our own parameters off a PostgreSQL URL."""
-        parts = _split(url)
-        pairs = [pair.partition("=") for pair in parts.query.split("&") if pair]
-        own = {name: unquote(value) for name, _, value in pairs if name in _OWN_PARAMETERS}
-        # The rest as it is written: libpq reads it by rules of its own, where a + is no space.
-        rest = "&".join("".join(pair) for pair in pairs if pair[0] not in _OWN_PARAMETERS)
-        # Not urlunsplit, which drops the slashes of a URL without a host.
-        conninfo = f"postgresql://{parts.netloc}{parts.path}{'?' if rest else ''}{rest}"
-        if own.get("prepare", "auto") not in _PREPARE:
-            raise BadOption("prepare", "it must be on, off or auto", "url")
-        return cls(
-            conninfo=_watchful(conninfo, stall),
-            listen=_watchful(own.get("listen_url", conninfo), stall),
-            prepare=_PREPARE[own.get("prepare", "auto")],
-            stall=stall,
-        )
-
-
-def _watchful(conninfo: str, stall: float) -> str:
-    """Add the settings by which a dead peer is noticed; those in the URL win."""
-    try:
-        given = conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError:
-        raise _unreadable() from None
-    settings: dict[str, str | int] = {
-        # Not the session's choice: what the driver could not write would be no error of ours.
-        "client_encoding": "UTF8",
-        "connect_timeout": max(2, int(stall)),
-        "keepalives_idle": 5,
-        "keepalives_interval": 2,
-        "keepalives_count": 3,
-        "tcp_user_timeout": int(stall * 1000),
-    }
-    given.pop("client_encoding", None)
-    return make_conninfo(conninfo, **{k: v for k, v in settings.items() if k not in given})
-
-
-def _split(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        hosts = [host.rpartition(":") for host in parts.netloc.rpartition("@")[2].split(",")]
-    except ValueError:
-        raise _unreadable() from None
-    # An unescaped "#" or "/" in a password cuts the URL short, and half of it becomes the port.
-    if parts.fragment or not all(
-        not colon or not port or port.isdecimal() or "]" in port for _, colon, port in hosts
-    ):
-        raise _unreadable()
-    return parts
-
-
-def _unreadable() -> BadOption:
-    # Without libpq's words: they may quote a part of the password.
-    why = (
-        "PostgreSQL cannot read it: check its parameters, and write special characters of user "
-        "and password as %XX"
-    )
-    return BadOption("url", why)
+    def close(self) -> None:
+        """Close them, but for those of a parent, whose sockets they are."""
+        if self.pid == os.getpid():
+            for conn in self.take_all():
+                conn.close()
 
 
 class SyncPool:
-    """Connections of the blocking face: as many as threads call at once."""
+    """Connections of the blocking face: as many as threads call at once.
+
+    A program that drops its application without closing it leaves none of them open: they go with
+    the pool. So do those of a thread that called once more while the application was closed.
+    """
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._lock = threading.Lock()
-        self._pid = os.getpid()
-        self._idle: list[PatientConnection] = []
+        self._idle = _Idle()
         self._inherited: list[PatientConnection] = []
+        weakref.finalize(self, self._idle.close).atexit = False
+
+    @property
+    def schema(self) -> str:
+        """The schema that its connections are about."""
+        return self._target.schema
 
     @contextmanager
-    def connection(self) -> Iterator[PatientConnection]:
-        """Lend a connection in autocommit mode; one that may be broken is not taken back."""
+    def connection(self, within: float | None = None) -> Iterator[PatientConnection]:
+        """Lend a connection in autocommit mode; one that may be broken is not taken back.
+
+        `within` is for pools that are used up, as this one never is: seconds to wait.
+        """
         conn = self._take() or self._open()
         try:
             yield conn
@@ -165,7 +111,7 @@ class SyncPool:
     def close(self) -> None:
         """Close what is idle."""
         with self._lock:
-            idle, self._idle = self._idle, []
+            idle = self._idle.take_all()
         for conn in idle:
             conn.close()
 
@@ -178,23 +124,24 @@ class SyncPool:
 
     def _take(self) -> PatientConnection | None:
         with self._lock:
-            if self._pid != os.getpid():
+            if self._idle.pid != os.getpid():
                 # The sockets are the parent's: even closing them would speak on its behalf. So
                 # they are kept, unused, for as long as this process lives.
-                self._pid = os.getpid()
-                self._inherited, self._idle = self._idle, []
+                self._inherited, self._idle.pid = self._idle.take_all(), os.getpid()
             while self._idle:
                 conn = self._idle.pop()
-                if _is_silent(conn):
+                if is_silent(conn):
                     return conn
                 discard(conn)
         return None
 
     def _open(self) -> PatientConnection:
+        guard.check(self._target.place)
         conn = PatientConnection.connect(
             self._target.conninfo, autocommit=True, prepare_threshold=None
         )
         conn.stall, conn.process = self._target.stall, os.getpid()
+        settle_in(conn, self._target.schema)
         try:
             with _first_answer():
                 _equip(conn, self._target, conn.execute(_SQL["new_session"]).fetchone())
@@ -216,8 +163,10 @@ class AsyncPool:
         self._leaving: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[PatientAsyncConnection]:
-        """Lend a connection in autocommit mode; one that may be broken is not taken back."""
+    async def connection(
+        self, within: float | None = None
+    ) -> AsyncIterator[PatientAsyncConnection]:
+        """As in the other pool; here each call is short, so nobody waits for long."""
         shelf = self._own()
         async with shelf.free:
             conn = shelf.take() or await self._open()
@@ -266,11 +215,13 @@ class AsyncPool:
         return shelf
 
     async def _open(self) -> PatientAsyncConnection:
+        guard.check(self._target.place)
         conninfo = await with_addresses(self._target.conninfo)
         conn = await whole(
             PatientAsyncConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
         )
         conn.stall, conn.process = self._target.stall, os.getpid()
+        settle_in(conn, self._target.schema)
         try:
             with _first_answer():
                 cursor = await conn.execute(_SQL["new_session"])
@@ -292,7 +243,7 @@ class _Shelf:
         """One that is idle and open; from any thread."""
         while self.idle:
             conn = self.idle.pop()
-            if _is_silent(conn):
+            if is_silent(conn):
                 return conn
             discard(conn)
         return None
@@ -327,10 +278,16 @@ def _equip(
             f"PostgreSQL speaks {conn.info.encoding} here although UTF8 was asked for: let the "
             "pooler pass client_encoding on, or reset it for the role and the database."
         )
-    pid, isolation = session or (None, None)
+    pid, _ = session or (None, None)
     conn.prepares = pid == conn.info.backend_pid if target.prepare is None else target.prepare
     conn.prepare_threshold = _OFTEN if conn.prepares else None
-    conn.begins = isolation != "read committed"
+    conn.begins = needs_begin(session)
+
+
+def needs_begin(session: tuple[object, ...] | None) -> bool:
+    """Whether calls must say how their transaction is isolated, by a row of ``new_session``."""
+    _, isolation = session or (None, None)
+    return isolation != "read committed"
 
 
 def answered_by(conn: PatientConnection) -> int:
@@ -363,7 +320,7 @@ def _is_unharmed(conn: PatientConnection | PatientAsyncConnection, error: BaseEx
     return conn.info.transaction_status is TransactionStatus.IDLE
 
 
-def _is_silent(conn: PatientConnection | PatientAsyncConnection) -> bool:
+def is_silent(conn: "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]") -> bool:
     """Whether an idle connection is open and the server has said nothing since its last answer.
 
     Unasked it says one thing only: farewell (idle_session_timeout, a restart). A call that is sent

@@ -1,11 +1,19 @@
 """What operators do to runs, on PostgreSQL: see `store/operations/control.py`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
+import msgspec
+
+from windlass.domain.bulk import BULK_VERBS, Applied
+from windlass.domain.changes import Changes
 from windlass.domain.run import RunRecord, RunRef
+from windlass.domain.states import Status
+from windlass.errors import RunNotFound, StoreBusy
 from windlass.store.postgres.ids import id_or_nobody, only_ids
 from windlass.store.postgres.literals import plain_array
+from windlass.store.postgres.sqlstates import SQLSTATES
 from windlass.store.postgres.statement import Statement, one, value
 
 
@@ -14,9 +22,9 @@ def cancel(run: RunRef, reason: str | None) -> Statement[RunRecord]:
     return _to_run("cancel", run, reason)
 
 
-def retry(run: RunRef, max_attempts: int | None) -> Statement[RunRecord]:
+def retry(run: RunRef, max_attempts: int | None, input: msgspec.Raw | None) -> Statement[RunRecord]:
     """Reopen a run."""
-    return _to_run("retry", run, max_attempts)
+    return _to_run("retry", run, max_attempts, None if input is None else _text(input))
 
 
 def reschedule(run: RunRef, *, at: datetime | None, delay: float | None) -> Statement[RunRecord]:
@@ -29,9 +37,38 @@ def reprioritize(run: RunRef, *, priority: int | None, queue: str | None) -> Sta
     return _to_run("reprioritize", run, priority, queue)
 
 
+def change(run: RunRef, changes: Changes) -> Statement[RunRecord]:
+    """Change a run that waits."""
+    return _to_run("change", run, _text(changes))
+
+
 def discard(tenant: str, runs: Sequence[str]) -> Statement[int]:
     """Take failed runs off the list of dead letters."""
     return Statement("discard", (tenant, plain_array(only_ids(runs))), value)
+
+
+def apply_to_many(
+    verb: str, tenant: str, runs: Sequence[str], arguments: Mapping[str, Any]
+) -> Statement[Sequence[Applied]]:
+    """Apply a verb to several runs."""
+    unknown = [Applied(run, error=RunNotFound(run)) for run in set(runs) - {*only_ids(runs)}]
+    parameters = (BULK_VERBS[verb].name, tenant, plain_array(only_ids(runs)), _text(arguments))
+    return Statement(
+        "apply_to_many", parameters, lambda rows: [*unknown, *(_applied(*row) for row in rows)]
+    )
+
+
+def _applied(run: str, status: str | None, refusal: str | None, detail: str | None) -> Applied:
+    if refusal is None and status is not None:
+        return Applied(run, Status(status))
+    known = SQLSTATES.get(refusal or "")
+    if known is None:  # of a lock, not of ours
+        return Applied(run, error=StoreBusy(f"Another transaction holds run {run}."))
+    return Applied(run, error=known(*msgspec.json.decode(detail or "[]")))
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _to_run(verb: str, run: RunRef, *parameters: object) -> Statement[RunRecord]:

@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Claimed, CycleReply, Finish, Held, Mark, Options, Want
+from windlass.domain.run import (
+    Claimed,
+    CycleReply,
+    Extras,
+    Finish,
+    Held,
+    Mark,
+    Options,
+    Want,
+)
 from windlass.store.mending import readable
 from windlass.store.postgres.ids import is_id
 from windlass.store.postgres.instants import instant
@@ -15,6 +24,7 @@ from windlass.store.postgres.literals import json_array, plain_array, text_array
 
 _encode = msgspec.json.Encoder().encode
 _decode_options = msgspec.json.Decoder(Options).decode
+_decode_extras = msgspec.json.Decoder(Extras).decode
 
 
 class _Search(msgspec.Struct, frozen=True):
@@ -46,6 +56,7 @@ class _Row(NamedTuple):
     slot: str | None
     deadline_at: str | None
     deadline_in: str
+    extras: str | None
 
 
 _NO_SEARCH = _Search()
@@ -164,27 +175,31 @@ def _claimed(values: tuple[Any, ...]) -> Claimed:
     # Taken apart at once, without the names of a row: this is done for every run.
     (
         _, tenant, ident, job, queue, token, attempt, failures, crash_count, given, options, trace,
-        _, _, _, schedule, slot, deadline_at, _,
+        rank, ready_at, _, schedule, slot, deadline_at, _, extras,
     ) = values  # fmt: skip
     start = Claimed(
         tenant, ident, job, queue, token, attempt, failures, crash_count,
-        msgspec.Raw(given.encode()), None, trace, schedule,
+        msgspec.Raw(given.encode()), None, trace, schedule, rank, ready_at,
     )  # fmt: skip
-    if options is None and slot is None and deadline_at is None:  # most have none of them
+    if (
+        options is None and slot is None and deadline_at is None and extras is None
+    ):  # most have none
         return start
     return _with_terms(start, _Row._make(values))
 
 
 def _with_terms(run: Claimed, row: _Row) -> Claimed:
-    """The same run with its options, slot and deadline, as far as they can be read."""
+    """The same run with its options, slot, deadline and extras, as far as they can be read."""
     options, flaw = readable("options", _decode_options, row.options)
     slot, bad_slot = readable("slot", instant, row.slot)
     deadline, bad_deadline = readable("deadline", instant, row.deadline_at)
+    extras, bad_extras = readable("metadata", _decode_extras, row.extras)
     return msgspec.structs.replace(
         run,
         options=options,
         slot=slot,
         deadline_at=deadline,
         deadline_in=None if deadline is None else float(row.deadline_in),
-        flaw=flaw or bad_slot or bad_deadline,
+        extras=extras,
+        flaw=flaw or bad_slot or bad_deadline or bad_extras,
     )

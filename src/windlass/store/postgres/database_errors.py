@@ -30,6 +30,7 @@ from windlass.errors import (
 )
 from windlass.sources import Sources
 from windlass.store.operations import Call
+from windlass.store.postgres.outage import Outage
 from windlass.store.postgres.sqlstates import SQLSTATES
 
 _UNDONE = (
@@ -60,6 +61,7 @@ class Patience:
         limit: float,
         longest: float,
         expected: int,
+        outage: Outage,
     ) -> None:
         """`about`: the run that it is about, as the caller named it."""
         self._call = call
@@ -70,6 +72,7 @@ class Patience:
         self._pause = _FIRST_PAUSE
         self._tries = 0
         self._expected = expected
+        self._outage = outage
 
     def after(self, error: psycopg.Error) -> float:
         """Return the seconds to wait before trying again, or raise what the error means."""
@@ -82,6 +85,8 @@ class Patience:
         late = self._sources.clock.monotonic() > self._deadline or self._tries >= _MOST_TRIES
         if not again or late:
             raise self._meaning(error) from error
+        if self._tries > 1 and is_outage(error):  # a connection that is lost alone is no outage
+            self._outage.begin(one_line(error))
         pause = self._pause * (0.5 + self._sources.jitter() / 2)
         self._pause = min(self._pause * 2, self._longest)
         return pause
@@ -116,10 +121,15 @@ def of_statement(error: psycopg.Error, name: str = "a statement") -> StoreError:
     return kind(f"PostgreSQL refused {name}: {one_line(error)}")
 
 
-def missing_part(sqlstate: str, text: str, expected: int) -> SchemaMismatch:
-    """What it means that something of ours is not there, where the version says that it should."""
+def missing_part(
+    sqlstate: str, text: str, expected: int, *, callers: bool = False
+) -> SchemaMismatch:
+    """What it means that something of ours is not there, where the version says that it should.
+
+    `callers`: the connection is the caller's, and may lead to another database than the store's.
+    """
     if sqlstate == pg.InvalidSchemaName.sqlstate:
-        return SchemaMismatch(None, expected)
+        return SchemaMismatch(None, expected, callers=callers)
     what = "functions" if sqlstate == pg.UndefinedFunction.sqlstate else "schema"
     return SchemaMismatch(expected, expected, what, text)
 

@@ -18,17 +18,20 @@ from datetime import datetime
 
 import msgspec
 
-from windlass.domain.run import Enqueued, NewRun, RunRecord
+from windlass.domain.run import NULL, Enqueued, Held, NewRun, RunRecord
+from windlass.domain.step import Step, StepWrite
 from windlass.errors import WindlassError
 from windlass.sources import Clock
 from windlass.store.callers_transaction import Joined
 from windlass.store.mending import read_row
 from windlass.store.postgres.callers import Caller, Row, Texts, awaited, blocking
 from windlass.store.postgres.database_errors import CHANGED, locked, missing_part
-from windlass.store.postgres.ids import check_new
+from windlass.store.postgres.ids import check_new, id_or_nobody
 from windlass.store.postgres.literals import plain_array
+from windlass.store.postgres.naming import in_schema
 from windlass.store.postgres.new_runs import pack_batch, pack_one, unpack_batch, unpack_one
 from windlass.store.postgres.sqlstates import SQLSTATES
+from windlass.store.postgres.whereabouts import Whereabouts
 from windlass.store.queries import load_queries
 
 HINT_SECONDS = 0.05
@@ -55,10 +58,14 @@ class Hints:
 class Joining:
     """Enqueues on connections that are not ours."""
 
-    def __init__(self, expected: int, clock: Clock | None) -> None:
-        self._sql = load_queries("postgres")
+    def __init__(
+        self, expected: int, clock: Clock | None, whereabouts: Whereabouts | None, schema: str
+    ) -> None:
+        named = load_queries("postgres").items()
+        self._sql = {name: in_schema(text, schema) for name, text in named}
         self._expected = expected
         self._clock = clock  # of tests; the database must tell the same time
+        self._whereabouts = whereabouts  # in tests
         self._hints = Hints()
 
     def join(self, connection: object, runs: Sequence[NewRun], *, hint: bool) -> Joined:
@@ -66,6 +73,9 @@ class Joining:
         caller = blocking(connection)
         assert caller.run is not None
         with self._told(caller):
+            if self._whereabouts is not None:
+                (place,) = caller.run(connection, self._sql["whereabouts"], ())
+                self._whereabouts.note(*place)
             if self._clock is not None:
                 caller.run(connection, self._sql["fake_now"], [_text(self._clock.now())])
             answers = self._read(runs, caller.run(connection, *self._enqueue(runs, hint=hint)))
@@ -78,6 +88,9 @@ class Joining:
         caller = awaited(connection)
         assert caller.arun is not None
         with self._told(caller):
+            if self._whereabouts is not None:
+                (place,) = await caller.arun(connection, self._sql["whereabouts"], ())
+                self._whereabouts.note(*place)
             if self._clock is not None:
                 await caller.arun(connection, self._sql["fake_now"], [_text(self._clock.now())])
             enqueued = await caller.arun(connection, *self._enqueue(runs, hint=hint))
@@ -85,6 +98,41 @@ class Joining:
             known = self._get_known(runs, answers)
             rows = await caller.arun(connection, *known) if known else ()
         return Joined(answers, _records(rows))
+
+    def step(
+        self, connection: object, held: Held, path: str, write: StepWrite | None
+    ) -> Step | None:
+        """Look for a step, or record it, in the caller's transaction; blocking."""
+        caller = blocking(connection)
+        assert caller.run is not None
+        with self._told(caller):
+            if self._clock is not None:
+                caller.run(connection, self._sql["fake_now"], [_text(self._clock.now())])
+            return _step(caller.run(connection, *self._join_step(held, path, write)))
+
+    async def astep(
+        self, connection: object, held: Held, path: str, write: StepWrite | None
+    ) -> Step | None:
+        """As :meth:`step`, on the loop."""
+        caller = awaited(connection)
+        assert caller.arun is not None
+        with self._told(caller):
+            if self._clock is not None:
+                await caller.arun(connection, self._sql["fake_now"], [_text(self._clock.now())])
+            return _step(await caller.arun(connection, *self._join_step(held, path, write)))
+
+    def _join_step(self, held: Held, path: str, write: StepWrite | None) -> tuple[str, Texts]:
+        told = None if write is None else msgspec.json.encode(write).decode()
+        name = [held.tenant, id_or_nobody(held.id), str(held.token), path]
+        return self._sql["join_step"], [*name, told]
+
+    def read(self, connection: object, tenant: str, ids: Sequence[str]) -> Sequence[RunRecord]:
+        """The runs of these ids as the caller's transaction sees them, blocking."""
+        caller = blocking(connection)
+        assert caller.run is not None
+        with self._told(caller):
+            asked = [tenant, plain_array(ids)]
+            return _records(caller.run(connection, self._sql["join_get_runs"], asked))
 
     def _enqueue(self, runs: Sequence[NewRun], *, hint: bool) -> tuple[str, Texts]:
         check_new(runs)
@@ -124,7 +172,8 @@ class Joining:
             if code == _LOCKED:
                 return locked("enqueue")
             if code in CHANGED:
-                return missing_part(code, str(cause).partition("\n")[0], self._expected)
+                text = str(cause).partition("\n")[0]
+                return missing_part(code, text, self._expected, callers=True)
         return None
 
 
@@ -150,6 +199,18 @@ def _text(value: object) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.isoformat() if isinstance(value, datetime) else repr(value)
+
+
+class _Found(msgspec.Struct, frozen=True):
+    step: Step
+    value: msgspec.Raw = NULL
+
+
+def _step(rows: Sequence[Row]) -> Step | None:
+    if rows[0][0] is None:
+        return None
+    found = msgspec.json.decode(rows[0][0], type=_Found)
+    return msgspec.structs.replace(found.step, value=found.value)
 
 
 def _records(rows: Sequence[Row]) -> Sequence[RunRecord]:

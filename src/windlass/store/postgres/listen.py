@@ -14,8 +14,10 @@ import psycopg
 
 from windlass.sources import Sources
 from windlass.store.postgres.addresses import with_addresses
-from windlass.store.postgres.connections import Target, whole
+from windlass.store.postgres.connections import whole
 from windlass.store.postgres.database_errors import one_line
+from windlass.store.postgres.naming import settle_in
+from windlass.store.postgres.target import Target
 from windlass.store.queries import load_queries
 
 log = logging.getLogger(__name__)
@@ -91,6 +93,7 @@ class PostgresWakeups:
                 async with await whole(
                     psycopg.AsyncConnection.connect(conninfo, autocommit=True)
                 ) as conn:
+                    settle_in(conn, self._target.schema)
                     await conn.execute(self._sql["listen"])
                     self.listening.set()
                     # What became ready before we listened was not told to us.

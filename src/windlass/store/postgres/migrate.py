@@ -56,20 +56,20 @@ def check(found: State) -> None:
         raise SchemaMismatch(found.protocol, routines.PROTOCOL, "functions")
 
 
-def migrate(conn: psycopg.Connection[Any]) -> Migration:
-    """Bring a database up to date."""
+def migrate(conn: psycopg.Connection[Any], schema: str) -> Migration:
+    """Bring a database up to date; `schema` is what the connection's statements are about."""
     conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     with conn.transaction():
         conn.execute(_SQL["settle"])
         conn.execute(_SQL["lock_schema"])
-        owners.take_schema(conn)
+        owners.take_schema(conn, schema)
         before = stored_state(conn)
         _refuse_newer(before)
         conn.execute(_SQL["create_bookkeeping"])
         _apply_migrations(conn)
         mended = routines.bring_up_to_date(conn)
         conn.execute(_SQL["revoke_public"])
-        owners.check_contents(conn)  # again: somebody may have been allowed to, until now
+        owners.check_contents(conn, schema)  # again: somebody may have been allowed to, until now
     return Migration(before.version, expected_version(), tuple(mended))
 
 

@@ -29,6 +29,7 @@ class _Existing(msgspec.Struct):
 class _EnqueueReply(msgspec.Struct):
     now: datetime
     existing: list[_Existing] | None = None
+    hinted: bool = False
 
 
 def pack_one(run: NewRun) -> tuple[object, ...]:
@@ -52,6 +53,8 @@ def pack_one(run: NewRun) -> tuple[object, ...]:
         None if run.options is None else _encode(run.options).decode(),
         run.job_version,
         run.trace,
+        None if run.metadata is None else bytes(run.metadata).decode(),
+        run.enqueued_by,
     )
 
 
@@ -74,8 +77,8 @@ def are_plain(runs: Sequence[NewRun]) -> bool:
 
     A null in the text of an array is the word NULL where array_nulls is off.
     """
-    versions = {run.job_version is None for run in runs}
-    return len(versions) == 1 and all(map(_is_plain, runs))
+    common = {(run.job_version is None, run.trace, run.enqueued_by) for run in runs}
+    return len(common) == 1 and all(map(_is_plain, runs))
 
 
 def _is_plain(run: NewRun) -> bool:
@@ -89,14 +92,17 @@ def _is_plain(run: NewRun) -> bool:
         and run.expires_at is None
         and run.deadline_in is None
         and run.deadline_at is None
-        and run.trace is None
+        and run.metadata is None
     )
 
 
 def pack_plain_one(run: NewRun) -> tuple[object, ...]:
-    """The arguments of ``windlass.enqueue_one``."""
+    """The arguments of ``windlass.enqueue_one``, without a hint."""
     text = bytes(run.input).decode()
-    return (run.tenant, run.id, run.job, run.job_version, run.queue, run.priority, text)
+    return (
+        run.tenant, run.id, run.job, run.job_version, run.queue, run.priority, text, run.trace,
+        run.enqueued_by, False,
+    )  # fmt: skip
 
 
 def pack_plain(runs: Sequence[NewRun]) -> tuple[object, ...]:
@@ -110,6 +116,8 @@ def pack_plain(runs: Sequence[NewRun]) -> tuple[object, ...]:
         text_array([run.queue for run in runs]),
         plain_array([run.priority for run in runs]),
         json_array([run.input for run in runs]),
+        runs[0].trace,
+        runs[0].enqueued_by,
     )
 
 
@@ -132,10 +140,10 @@ def unpack_batch(runs: Sequence[NewRun], text: str) -> Sequence[Enqueued]:
     """The answers to a batch, in its order; the function names only those that made no run."""
     reply = msgspec.json.decode(text, type=_EnqueueReply)
     existing = {item.n: item for item in reply.existing or ()}
-    return [_answer(run, existing.get(n), reply.now) for n, run in enumerate(runs, start=1)]
+    return [_answer(run, existing.get(n), reply) for n, run in enumerate(runs, start=1)]
 
 
-def _answer(run: NewRun, existing: _Existing | None, now: datetime) -> Enqueued:
+def _answer(run: NewRun, existing: _Existing | None, reply: _EnqueueReply) -> Enqueued:
     if existing is not None:
         return Enqueued(
             id=existing.run,
@@ -144,7 +152,7 @@ def _answer(run: NewRun, existing: _Existing | None, now: datetime) -> Enqueued:
             created_at=existing.created_at.astimezone(UTC),  # written in the session's zone
             scheduled_for=existing.scheduled_for.astimezone(UTC),
         )
-    due = now
+    now = due = reply.now
     if run.at is not None:
         due = max(now, run.at)
     elif run.delay:
@@ -155,4 +163,5 @@ def _answer(run: NewRun, existing: _Existing | None, now: datetime) -> Enqueued:
         status=Status.SCHEDULED if due > now else Status.QUEUED,
         created_at=now,
         scheduled_for=due,
+        hinted=reply.hinted,
     )

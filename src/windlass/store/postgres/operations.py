@@ -5,11 +5,13 @@ from typing import TypeVar
 from windlass.store.operations import Call, Operations, implementations
 from windlass.store.postgres import (
     artifacts,
+    children,
     control,
     inspection,
     jobs,
     runs,
     schedules,
+    steps,
     workers,
 )
 from windlass.store.postgres.statement import Statement
@@ -17,7 +19,7 @@ from windlass.store.postgres.statement import Statement
 T = TypeVar("T")
 
 _FUNCTIONS = implementations(
-    Operations, runs, control, workers, jobs, schedules, artifacts, inspection
+    Operations, runs, control, workers, jobs, schedules, artifacts, inspection, steps, children
 )
 
 

@@ -19,12 +19,13 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from windlass.errors import StoreError
+from windlass.store.postgres.naming import execute_as_it_is
 from windlass.store.queries import load_queries
 
 _SQL = load_queries("postgres")
 
 
-def take_schema(conn: psycopg.Connection[Any]) -> None:
+def take_schema(conn: psycopg.Connection[Any], schema: str) -> None:
     """Make the schema, or act as its owner from here to the end of the transaction.
 
     Raises StoreError where it is not ours.
@@ -36,27 +37,27 @@ def take_schema(conn: psycopg.Connection[Any]) -> None:
     owner, us, is_ours, may_act = found
     if not is_ours:
         if not may_act:
-            raise _not_ours(owner, us)
+            raise _not_ours(schema, owner, us)
         try:
             conn.execute(sql.SQL("set local role {}").format(sql.Identifier(owner)))
         except pg.InsufficientPrivilege as problem:
-            raise _not_ours(owner, us) from problem
-    check_contents(conn)
+            raise _not_ours(schema, owner, us) from problem
+    check_contents(conn, schema)
     for (statement,) in conn.execute(_SQL["revoke_create"]).fetchall():
-        conn.execute(statement.encode())
+        execute_as_it_is(conn, statement)
 
 
-def check_contents(conn: psycopg.Connection[Any]) -> None:
+def check_contents(conn: psycopg.Connection[Any], schema: str) -> None:
     """Raise StoreError if anything in the schema is another's than the schema's owner's."""
     for what, owner, ours in conn.execute(_SQL["foreign_objects"]).fetchall():
         raise StoreError(
-            f"The {what} belongs to {owner} and the schema windlass to {ours}: drop it, or change "
+            f"The {what} belongs to {owner} and the schema {schema} to {ours}: drop it, or change "
             f"its owner to {ours}, and migrate again."
         )
 
 
-def _not_ours(owner: str, us: str) -> StoreError:
+def _not_ours(schema: str, owner: str, us: str) -> StoreError:
     return StoreError(
-        f"The schema windlass belongs to {owner}, whose code would run with the rights of {us}: "
+        f"The schema {schema} belongs to {owner}, whose code would run with the rights of {us}: "
         f"migrate as {owner}, or drop the schema if it is not Windlass's."
     )

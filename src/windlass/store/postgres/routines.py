@@ -19,6 +19,7 @@ import psycopg
 from psycopg import errors as pg
 
 from windlass.store.postgres.expected import expected_views
+from windlass.store.postgres.naming import execute_as_it_is
 from windlass.store.queries import load_queries, read_folder
 
 PROTOCOL = 1
@@ -97,4 +98,4 @@ def _record(conn: psycopg.Connection[Any]) -> None:
 
 def _execute_all(conn: psycopg.Connection[Any], statements: Sequence[tuple[str]]) -> None:
     for (statement,) in statements:
-        conn.execute(statement.encode())
+        execute_as_it_is(conn, statement)

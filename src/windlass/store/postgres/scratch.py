@@ -10,8 +10,8 @@ import psycopg
 from psycopg import sql
 
 from windlass.errors import StoreUnavailable, UsageError
-from windlass.store.postgres.connections import Target
 from windlass.store.postgres.database_errors import one_line
+from windlass.store.postgres.target import Target
 
 PREFIX = "windlass_test_"
 _STALL = 30.0

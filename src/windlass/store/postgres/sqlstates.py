@@ -7,7 +7,10 @@ from windlass.errors import (
     BadArguments,
     BadPayload,
     IllegalTransition,
+    InputInUse,
     KeyConflict,
+    KeyTaken,
+    LeaseLost,
     PayloadTooLarge,
     RunExpires,
     RunNotFound,
@@ -25,6 +28,9 @@ SQLSTATES: Mapping[str, type[WindlassError]] = MappingProxyType(
         "WL006": UnknownJob,
         "WL007": PayloadTooLarge,
         "WL010": BadPayload,
+        "WL011": KeyTaken,
+        "WL012": InputInUse,
+        "WL013": LeaseLost,
     }
 )
 """What each private SQLSTATE of the PostgreSQL functions means."""

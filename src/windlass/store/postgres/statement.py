@@ -22,10 +22,11 @@ Reader = Callable[[Sequence[Row]], T]
 class Statement(Generic[T]):
     """One statement, in a transaction of its own, and how to read its rows.
 
-    ``about`` is the run that it is about, as the caller named it.
+    ``about`` is the run that it is about, as the caller named it. ``hints``: it can hint to workers
+    with its commit; its last parameter asks for that, and the last column says whether it was done.
     """
 
-    __slots__ = ("about", "name", "parameters", "read", "sql")
+    __slots__ = ("about", "hints", "name", "parameters", "read", "sql")
 
     def __init__(
         self,
@@ -34,12 +35,24 @@ class Statement(Generic[T]):
         read: Reader[T],
         *,
         about: str | None = None,
+        hints: bool = False,
     ) -> None:
         self.name = name
         self.sql = load_queries("postgres")[name]
         self.parameters = parameters
         self.read = read
         self.about = about
+        self.hints = hints
+
+    def with_hint(self, sent: Callable[[], None]) -> "Statement[T]":
+        """The same, with a hint; ``sent`` is called if that was given."""
+
+        def read(rows: Sequence[Row]) -> T:
+            if rows[0][-1] == "true":
+                sent()
+            return self.read(rows)
+
+        return Statement(self.name, (*self.parameters[:-1], True), read, about=self.about)
 
     def answer(self, rows: Sequence[Row]) -> T:
         """Read the rows. Raises StoreError where they make no sense: by then it has been done."""

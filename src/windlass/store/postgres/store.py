@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 
-from windlass.domain.run import NewRun
-from windlass.errors import StoreBusy, UsageError
+from windlass import guard
+from windlass.domain.run import Held, NewRun, RunRecord
+from windlass.domain.step import Step, StepWrite
+from windlass.errors import StoreBusy, StoreUnavailable, UsageError
 from windlass.sources import Clock, Sources, SystemClock
 from windlass.store.blocking import BlockingCalls
 from windlass.store.callers_transaction import Joined, TransactionScope
@@ -24,12 +26,7 @@ from windlass.store.postgres.callers_transaction import (
     PostgresTransaction,
 )
 from windlass.store.postgres.checks import checks
-from windlass.store.postgres.connections import (
-    LOOP_CONNECTIONS,
-    AsyncPool,
-    SyncPool,
-    Target,
-)
+from windlass.store.postgres.connections import LOOP_CONNECTIONS, AsyncPool, SyncPool
 from windlass.store.postgres.database_errors import (
     Patience,
     is_outgrown,
@@ -37,10 +34,13 @@ from windlass.store.postgres.database_errors import (
     named_holder,
     of_statement,
 )
+from windlass.store.postgres.hints import HintPace
 from windlass.store.postgres.joining import Joining
 from windlass.store.postgres.listen import PostgresWakeups
 from windlass.store.postgres.migrate import State
+from windlass.store.postgres.naming import settle_in
 from windlass.store.postgres.operations import bind
+from windlass.store.postgres.outage import Outage
 from windlass.store.postgres.patient import (
     PatientAsyncConnection,
     PatientConnection,
@@ -48,15 +48,18 @@ from windlass.store.postgres.patient import (
     time_for,
 )
 from windlass.store.postgres.statement import Row, Statement
+from windlass.store.postgres.target import Target
+from windlass.store.postgres.together import StepsTogether
+from windlass.store.postgres.whereabouts import Whereabouts
 from windlass.store.queries import load_queries
 
 T = TypeVar("T")
 
-_NOTIFY_EVERY = 0.02
+_HINT = 0.1  # seconds to wait for a connection, for a hint that polling makes up for
 
 
 class PostgresStore:
-    """All durable state, in the schema ``windlass`` of a PostgreSQL database.
+    """All durable state, in a schema of a PostgreSQL database: ``windlass`` unless named.
 
     ``stall``: seconds without an answer after which a call is given up. ``patience``: seconds
     for which a call that can be repeated is tried again while the server cannot be reached.
@@ -67,9 +70,15 @@ class PostgresStore:
     batch = 1000
 
     def __init__(
-        self, url: str, *, sources: Sources, stall: float = 10.0, patience: float = 10.0
+        self,
+        url: str,
+        *,
+        sources: Sources,
+        stall: float = 10.0,
+        patience: float = 10.0,
+        schema: str | None = None,
     ) -> None:
-        self._target = Target.parse(url, stall)
+        self._target = Target.parse(url, stall, schema)
         self._sources = sources
         self.blocking = BlockingCalls(sources.clock)
         self._patience = patience
@@ -81,11 +90,17 @@ class PostgresStore:
         self._lent = AsyncPool(self._target, LOOP_CONNECTIONS)
         self._expected = migrate.expected_version()
         self._checked = False
+        self.outage = Outage(self._target.place)
         self._listeners: set[PostgresWakeups] = set()
-        self._next_notify = 0.0
+        self._hints = HintPace(self._wake_here)
+        self._steps = StepsTogether(self._arun_alone, self._arun)
         # Tests run on a clock of their own; the database must tell the same time.
         self._fake: Clock | None = None if isinstance(sources.clock, SystemClock) else sources.clock
-        self._joining = Joining(self._expected, self._fake)
+        # Tests on the real clock, in Django's test database for one, must not miss runs either.
+        tested = self._fake is not None or guard.in_tests()
+        self.whereabouts = Whereabouts(self._ask) if tested else None
+        schema = self._target.schema
+        self._joining = Joining(self._expected, self._fake, self.whereabouts, schema)
 
     def admit(self, write: str) -> None:
         """Nothing to refuse: a call has a connection of its own, and waits for rows only."""
@@ -97,14 +112,24 @@ class PostgresStore:
 
     async def arun(self, call: Call[T]) -> T:
         """Run a call on the loop."""
-        statement = bind(call)
+        if call.name == "record_steps":
+            answer: T = await self._steps.run(call)
+            return answer
+        return await self._arun_alone(call)
+
+    async def _arun_alone(self, call: Call[T]) -> T:
+        return await self._arun(call, self._hints.put_on(bind(call)))
+
+    async def _arun(self, call: Call[Any], statement: Statement[T]) -> T:
         patience = self._new_patience(call, statement)
         looked = False
         while True:
             try:
                 async with self._async.connection() as conn:
                     await self._acheck(conn, again=looked)
-                    return await self._aexecute(conn, statement, patient=call.patient)
+                    answer = await self._aexecute(conn, statement, patient=call.patient)
+                self.outage.end()
+                return answer
             except psycopg.Error as error:
                 if is_outgrown(error) and not looked:
                     looked = True
@@ -117,13 +142,33 @@ class PostgresStore:
 
     def join(self, connection: object, runs: Sequence[NewRun]) -> Joined:
         """Enqueue in the caller's transaction; after one of ours the client hints itself."""
+        self._check_tests()
         hint = not isinstance(connection, PostgresTransaction)
         return self._joining.join(connection, runs, hint=hint)
 
     async def ajoin(self, connection: object, runs: Sequence[NewRun]) -> Joined:
         """As :meth:`join`, on the loop."""
+        self._check_tests()
         hint = not isinstance(connection, AsyncPostgresTransaction)
         return await self._joining.ajoin(connection, runs, hint=hint)
+
+    def join_step(
+        self, connection: object, held: Held, path: str, write: StepWrite | None
+    ) -> Step | None:
+        """Look for a step, or record it, in the caller's transaction."""
+        return self._joining.step(connection, held, path, write)
+
+    async def ajoin_step(
+        self, connection: object, held: Held, path: str, write: StepWrite | None
+    ) -> Step | None:
+        """As :meth:`join_step`, on the loop."""
+        return await self._joining.astep(connection, held, path, write)
+
+    def read_joined(
+        self, connection: object, tenant: str, ids: Sequence[str]
+    ) -> Sequence[RunRecord]:
+        """Runs as the caller's transaction sees them, its own included."""
+        return self._joining.read(connection, tenant, ids)
 
     def transaction(self) -> TransactionScope:
         """A transaction on a connection of ours."""
@@ -135,21 +180,21 @@ class PostgresStore:
     def notify(self) -> None:
         """Hint to workers; at most once in a while, and a failure is no matter."""
         self._wake_here()
-        if self._may_notify():
+        if self._hints.is_due():
             try:
-                with self._sync.connection() as conn:
+                with self._sync.connection(_HINT) as conn:
                     conn.execute(self._sql["notify"])
-            except psycopg.Error:
+            except (psycopg.Error, StoreUnavailable):
                 return
 
     async def anotify(self) -> None:
         """As :meth:`notify`, on the loop."""
         self._wake_here()
-        if self._may_notify():
+        if self._hints.is_due():
             try:
-                async with self._async.connection() as conn:
+                async with self._async.connection(_HINT) as conn:
                     await conn.execute(self._sql["notify"])
-            except psycopg.Error:
+            except (psycopg.Error, StoreUnavailable):
                 return
 
     async def listen(self) -> Wakeups:
@@ -170,7 +215,7 @@ class PostgresStore:
     def migrate(self) -> Migration:
         """Bring the schema up to date, and make functions anew that somebody has damaged."""
         with self._apart() as conn:
-            return migrate.migrate(conn)
+            return migrate.migrate(conn, self._target.schema)
 
     def outdated(self) -> Sequence[str]:
         """Functions that are missing, changed, or of another release."""
@@ -186,7 +231,8 @@ class PostgresStore:
         """Not for us: PostgreSQL's own tools do it better, and with the rest of the database."""
         raise UsageError(
             f"PostgreSQL is backed up by its own tools: run `pg_dump --format=custom "
-            f"--schema=windlass --file={place} {self.place}`, and pg_restore to go back."
+            f"--schema={self._target.schema} --file={place} {self._target.server}`, and pg_restore "
+            "to go back."
         )
 
     def close(self) -> None:
@@ -213,14 +259,16 @@ class PostgresStore:
         self.close()
 
     def _run(self, call: Call[T]) -> T:
-        statement = bind(call)
+        statement = self._hints.put_on(bind(call))
         patience = self._new_patience(call, statement)
         looked = False
         while True:
             try:
                 with self._sync.connection() as conn:
                     self._check(conn, again=looked)
-                    return self._execute(conn, statement, patient=call.patient)
+                    answer = self._execute(conn, statement, patient=call.patient)
+                self.outage.end()
+                return answer
             except psycopg.Error as error:
                 if is_outgrown(error) and not looked:
                     looked = True  # the check knows what to say of it
@@ -231,14 +279,23 @@ class PostgresStore:
                     raise locked(call.name, self._holder()) from error
             time.sleep(pause)
 
+    def _check_tests(self) -> None:
+        """As where a connection of ours is opened, which need not be here."""
+        if guard.in_tests():  # first, because the place takes longer to be told
+            guard.check(self.place)
+
+    def _ask(self, query: str, parameters: Sequence[str]) -> Row:
+        with self._sync.connection() as conn:
+            return conn.execute(query, parameters).fetchone() or ()
+
     def _holder(self) -> str | None:
         """Who probably holds the lock that a call has waited for."""
-        with suppress(psycopg.Error), self._sync.connection() as conn:
+        with suppress(psycopg.Error, StoreUnavailable), self._sync.connection() as conn:
             return named_holder(conn.execute(self._sql["lock_holder"]).fetchone())
         return None
 
     async def _aholder(self) -> str | None:
-        with suppress(psycopg.Error):
+        with suppress(psycopg.Error, StoreUnavailable):
             async with self._async.connection() as conn:
                 return named_holder(await (await conn.execute(self._sql["lock_holder"])).fetchone())
         return None
@@ -246,8 +303,10 @@ class PostgresStore:
     @contextmanager
     def _apart(self) -> Iterator[psycopg.Connection[Row]]:
         """A connection beside the pool: a migration may take longer than a call may stall."""
+        guard.check(self.place)
         try:
             with psycopg.connect(self._target.conninfo, autocommit=True) as conn:
+                settle_in(conn, self._target.schema)
                 yield conn
         except psycopg.Error as error:
             raise of_statement(error, "a change of the schema") from error
@@ -257,7 +316,9 @@ class PostgresStore:
         longest = self._target.stall / 2
         # One that is large may be broken off when all the time of a small one is over.
         limit = self._patience + time_for(statement.weight)
-        return Patience(call, statement.about, self._sources, limit, longest, self._expected)
+        return Patience(
+            call, statement.about, self._sources, limit, longest, self._expected, self.outage
+        )
 
     def _execute(self, conn: PatientConnection, statement: Statement[T], *, patient: bool) -> T:
         if self._fake is None and not conn.begins:
@@ -313,14 +374,6 @@ class PostgresStore:
         query = migrate.state_query(may_read=may_read[0])
         found: Row | None = await (await conn.execute(query)).fetchone()
         return State(*found) if found else State()
-
-    def _may_notify(self) -> bool:
-        """Coalesce: a worker that was woken looks again after 25 ms by itself."""
-        now = time.monotonic()
-        if now < self._next_notify:
-            return False
-        self._next_notify = now + _NOTIFY_EVERY
-        return True
 
     def _wake_here(self) -> None:
         for wakeups in tuple(self._listeners):

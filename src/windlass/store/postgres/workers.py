@@ -10,6 +10,8 @@ from windlass.domain.run import (
     CycleReply,
     Finish,
     Held,
+    ProgressReply,
+    ProgressWrite,
     RenewReply,
     RunRef,
     SweepReply,
@@ -20,7 +22,7 @@ from windlass.store.postgres.cycle import pack_cycle, unpack_cycle
 from windlass.store.postgres.ids import id_or_nobody
 from windlass.store.postgres.instants import instant
 from windlass.store.postgres.literals import plain_array, text_array, text_array_or_none
-from windlass.store.postgres.statement import Statement, every, one, value
+from windlass.store.postgres.statement import Row, Statement, every, one, value
 
 
 def register(worker: WorkerInfo, lease: float) -> Statement[datetime]:
@@ -99,7 +101,14 @@ def unpublished(older_than: float, limit: int) -> Statement[Sequence[RunRef]]:
     )
 
 
-def progress(held: Held, fraction: float | None, message: str | None) -> Statement[bool]:
-    """Record the latest progress."""
-    parameters = (held.tenant, id_or_nobody(held.id), held.token, fraction, message)
-    return Statement("progress", parameters, value)
+def record_progress(reports: Sequence[ProgressWrite]) -> Statement[ProgressReply]:
+    """Write the latest progress of runs."""
+    items = [msgspec.structs.replace(report, id=id_or_nobody(report.id)) for report in reports]
+
+    def read(rows: Sequence[Row]) -> ProgressReply:
+        found: dict[str, list[Held]] = {"lost": [], "busy": []}
+        for number, answer in rows:
+            found[answer].append(reports[int(number) - 1].held)
+        return ProgressReply(lost=found["lost"], busy=found["busy"])
+
+    return Statement("record_progress", (msgspec.json.encode(items).decode(),), read)

@@ -29,13 +29,15 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from windlass.domain.run import NewRun
-from windlass.errors import BadOption, StoreUnavailable, UsageError
-from windlass.store.callers_transaction import Joined, Parameters, Rows
+from windlass.domain.run import Held, NewRun
+from windlass.domain.step import Step, StepWrite
+from windlass.errors import BadOption, LeaseLost, StoreUnavailable, UsageError
+from windlass.store.callers_transaction import Joined, Parameters, Rows, over
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.enqueue import enqueue
 from windlass.store.sqlite.forks import Stay, gate
 from windlass.store.sqlite.runs import get_runs
+from windlass.store.sqlite.steps import join_step
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,6 +53,7 @@ class SqliteTransaction:
         self._connection = connection
         self._stay = Stay(gate)
         self._actions: list[Callable[[], None]] = []
+        self._lost: LeaseLost | None = None
         self.path = connection.path
         self.over = False
 
@@ -78,6 +81,16 @@ class SqliteTransaction:
             known = [answer.id for answer in answers if not answer.created]
             return Joined(answers, get_runs(tx, runs[0].tenant, known) if known else ())
 
+    def step(self, held: Held, path: str, write: StepWrite | None) -> Step | None:
+        """Look for a step, or record it. If the lease is lost, nothing here is committed."""
+        self._check()
+        with self._connection.explained():
+            try:
+                return join_step(self._connection.transaction(), held, path, write)
+            except LeaseLost as error:
+                self._lost = error
+                raise
+
     def begin(self) -> None:
         """Wait for the write lock."""
         with gate:
@@ -95,14 +108,18 @@ class SqliteTransaction:
     def end(self, error: BaseException | None) -> None:
         """Commit, or undo everything after an error; raises what the commit does."""
         self.over = True
+        lost = self._lost if error is None else None
+        why = error or lost
         try:
-            if error is None:
+            if why is None:
                 self._connection.check_open()
                 self._connection.commit()
             else:
-                self._connection.undo(error)
+                self._connection.undo(why)
         finally:
             self._stay.end()
+        if lost is not None:
+            raise lost  # though somebody has caught it
 
     def committed(self) -> None:
         """Do what was to be done then."""
@@ -111,7 +128,7 @@ class SqliteTransaction:
 
     def _check(self) -> None:
         if self.over:
-            raise UsageError("This transaction is over: ask app.transaction() for another.")
+            raise over()
         self._connection.check_open()
 
 
@@ -147,6 +164,10 @@ class AsyncSqliteTransaction:
     async def enqueue(self, runs: Sequence[NewRun]) -> Joined:
         """Enqueue runs, all or none; what was done before stands if they are refused."""
         return await self._call(self._blocking.enqueue, runs)
+
+    async def step(self, held: Held, path: str, write: StepWrite | None) -> Step | None:
+        """Look for a step, or record it. If the lease is lost, nothing here is committed."""
+        return await self._call(self._blocking.step, held, path, write)
 
     async def committed(self) -> None:
         """Do what was to be done then."""
@@ -229,9 +250,14 @@ class Transactions:
             raise
         await atx.committed()
 
+    @property
+    def around(self) -> bool:
+        """Whether one is open around the running code."""
+        return any(not tx.over and tx.path == self._path for tx in _open.get())
+
     def refuse_inside(self, what: str, instead: str) -> None:
         """Refuse what would wait for a lock that this very task or thread holds."""
-        if any(not tx.over and tx.path == self._path for tx in _open.get()):
+        if self.around:
             raise UsageError(f"Inside app.transaction() it is not possible to {what}: {instead}.")
 
     def refuse_blocking(self) -> None:

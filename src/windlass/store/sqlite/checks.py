@@ -19,6 +19,7 @@ from windlass.store.sqlite.files import REMOTE, filesystem_of, mounts
 from windlass.store.sqlite.holder import look_at_lock
 from windlass.store.sqlite.integrity import look_fully, look_quickly, reading
 from windlass.store.sqlite.open_transaction import OpenTransaction, queries
+from windlass.store.sqlite.two_libraries import look_at_sharing
 
 T = TypeVar("T")
 
@@ -38,6 +39,7 @@ def checks(path: Path, read: Read, *, full: bool) -> Sequence[Check]:
         Check(name="disk", look=lambda limits: _disk(path, limits), needs=Needs.NOTHING),
         Check(name="log", look=lambda limits: _log(path, limits), needs=Needs.STORE),
         Check(name="lock", look=lambda _: look_at_lock(path), needs=Needs.NOTHING),
+        Check(name="sharing", look=lambda _: look_at_sharing(path), needs=Needs.STORE),
         _pages(path, full=full),
         Check(name="durability", look=lambda _: [read(_durability)]),
     ]

@@ -2,29 +2,36 @@
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from windlass.domain.event import EventType
-from windlass.domain.run import Claimed, Mark, RunRef, Want
+from windlass.domain.run import Claimed, Extras, Mark, RunRef, Want
+from windlass.store.mending import readable
 from windlass.store.sqlite.database_errors import damaged
-from windlass.store.sqlite.moves import ready_of
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.pages import add_to_feed
+from windlass.store.sqlite.positions import ready_of
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,
+    from_micros_or_none,
     read_options,
     to_blob,
     to_id,
+    to_id_or_none,
     to_json,
     to_raw,
+    to_texts,
 )
 
 _BEFORE_ALL = (-(2**63), -(2**63), b"")
 _UNBOUNDED = -1
 _FEW = 4  # queues
+_NO_EXTRAS = [None] * 6
+
+_decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode
 
 Key = tuple[int, int, bytes]
 """Rank, ready_at and id: a place in the order of a queue."""
@@ -49,6 +56,12 @@ class _Taken(NamedTuple):
     schedule: bytes | None
     slot: int | None
     deadline_at: int | None
+    tags: str | None
+    key: str | None
+    metadata: str | None
+    enqueued_by: bytes | None
+    scheduled_for: int | None  # where it is another time than ready_at
+    is_child: int | None
 
 
 class Claim:
@@ -199,23 +212,39 @@ def _claimed(row: Row, now: int) -> Claimed:
     # Taken apart at once, without the names of a _Taken: this is done for every run.
     (
         tenant, blob, job, queue, token, attempt, failures, crash_count, given, options, trace,
-        _, _, schedule, slot, deadline_at,
+        rank, ready_at, schedule, slot, deadline_at, *extras,
     ) = row  # fmt: skip
     if given is None:
         raise damaged(f"run {to_id(blob)} was ready, and has no record")
     start = Claimed(
         tenant, to_id(blob), job, queue, token, attempt, failures, crash_count, to_raw(given),
-        None, trace,
+        None, trace, None, rank, ready_at,
     )  # fmt: skip
-    if options is None and schedule is None and deadline_at is None:  # most have none of them
-        return start
+    if options is None and schedule is None and deadline_at is None and extras == _NO_EXTRAS:
+        return start  # most have none of them
     read, flaw = read_options(options)
+    more, bad_extras = readable("metadata", _extras, extras)
     return msgspec.structs.replace(
         start,
         options=read,
-        schedule=None if schedule is None else to_id(schedule),
+        schedule=to_id_or_none(schedule),
         slot=None if slot is None else from_micros(slot),
+        extras=more,
         deadline_at=None if deadline_at is None else from_micros(deadline_at),
         deadline_in=None if deadline_at is None else (deadline_at - now) / 1_000_000,
-        flaw=flaw,
+        flaw=flaw or bad_extras,
+    )
+
+
+def _extras(values: Sequence[Any]) -> Extras | None:
+    if values == _NO_EXTRAS:
+        return None
+    tags, key, metadata, enqueued_by, scheduled_for, is_child = values
+    return Extras(
+        tags=None if tags is None else to_texts(tags),
+        key=key,
+        metadata=None if metadata is None else _decode_metadata(metadata),
+        enqueued_by=to_id_or_none(enqueued_by),
+        is_child=bool(is_child),
+        scheduled_for=from_micros_or_none(scheduled_for),
     )

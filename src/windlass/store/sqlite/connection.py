@@ -39,6 +39,7 @@ from windlass.store.sqlite.custody import (
 from windlass.store.sqlite.files import name_of
 from windlass.store.sqlite.forks import gate
 from windlass.store.sqlite.open_transaction import AtOnce, OpenTransaction, Row, StoreClock, queries
+from windlass.store.sqlite.sharing import keep_sqlite3_out
 
 T = TypeVar("T")
 
@@ -324,6 +325,7 @@ class Connection:
 
     def _connect(self) -> apsw.Connection:
         database_errors.check_version(apsw.sqlite_lib_version())
+        keep_sqlite3_out(_open_files)
         self._custody.prepare()
         await_whole_log(self.path)
         flags = apsw.SQLITE_OPEN_READWRITE
@@ -411,6 +413,13 @@ def _all() -> list[Connection]:
 
 
 _living: "weakref.WeakValueDictionary[int, Connection]" = weakref.WeakValueDictionary()
+
+
+def _open_files() -> list[Path]:
+    """The files that this process has open at the moment."""
+    return [each.path for each in _all() if each._open is not None]
+
+
 if hasattr(os, "register_at_fork"):
     # The last to register is the first to run before a fork. The standard library's executors take
     # nothing on between their hook and the fork, and would not let a transaction on a loop end.

@@ -7,13 +7,16 @@ import msgspec
 
 from windlass.domain.event import EventType
 from windlass.domain.job import MOST_ATTEMPTS
-from windlass.domain.run import Held, Options, RunRecord, RunRef
+from windlass.domain.run import Held, Options, ProgressReply, ProgressWrite, RunRecord, RunRef
 from windlass.domain.states import Intent, Status, Verb, advance
 from windlass.duration import MAX_SECONDS
-from windlass.errors import BadArguments, RunExpires, RunNotFound
-from windlass.store.sqlite.moves import End, Moves, Position, lease_of, ready_of, timer_of
+from windlass.errors import BadArguments, RunNotFound
+from windlass.store.sqlite.changing import Told, edit_input
+from windlass.store.sqlite.keys import keep_key
+from windlass.store.sqlite.moves import End, Moves
 from windlass.store.sqlite.open_transaction import OpenTransaction
-from windlass.store.sqlite.runs import get_run
+from windlass.store.sqlite.places import record_now, refuse_too_late, waiting_place
+from windlass.store.sqlite.positions import Position, lease_of
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,
@@ -30,35 +33,40 @@ _TOO_LATE = datetime(9999, 12, 31, tzinfo=UTC)
 
 def cancel(tx: OpenTransaction, run: RunRef, reason: str | None) -> RunRecord:
     """End a run that waits; ask for the end of one that runs."""
-    waits = _waiting(tx, run)
+    waits = waiting_place(tx, run)
     if waits is not None:
         moves = Moves(tx)
         moves.add(waits, Verb.CANCEL, end=End(reason=reason))
         moves.apply()
-        return _record(tx, run)
+        return record_now(tx, run)
     row = tx.fetch_one("get_lease", (run.tenant, to_blob(run.id)))
     if row is not None:
         advance(Status.RUNNING, Verb.CANCEL, run=run.id)
         _request_end(tx, lease_of(row), reason)
-        return _record(tx, run)
-    record = _record(tx, run)
+        return record_now(tx, run)
+    record = record_now(tx, run)
     if record.status is not Status.CANCELED:
         advance(record.status, Verb.CANCEL, run=run.id)
     return record
 
 
-def retry(tx: OpenTransaction, run: RunRef, max_attempts: int | None) -> RunRecord:
+def retry(
+    tx: OpenTransaction,
+    run: RunRef,
+    max_attempts: int | None,
+    input: msgspec.Raw | None = None,
+) -> RunRecord:
     """Reopen a finished run: queued, with a fresh budget."""
     if max_attempts is not None and not 1 <= max_attempts <= MOST_ATTEMPTS:
         raise BadArguments("retry", "takes max_attempts of 1 to 1,000,000", "max_attempts")
+    place = _reopen(tx, run, Verb.RETRY, max_attempts)
+    told: Told = {} if max_attempts is None else {"max_attempts": max_attempts}
+    if input is not None and (difference := edit_input(tx, run, input)) is not None:
+        told["input"] = difference
     moves = Moves(tx)
-    moves.add(
-        _reopen(tx, run, Verb.RETRY, max_attempts),
-        Verb.RETRY,
-        data=None if max_attempts is None else {"max_attempts": max_attempts},
-    )
+    moves.add(place, Verb.RETRY, data=told or None)
     moves.apply()
-    return _record(tx, run)
+    return record_now(tx, run)
 
 
 def reschedule(
@@ -67,24 +75,26 @@ def reschedule(
     """Move a run that waits to another time; reopen one that ended, for that time."""
     due = max(tx.now, _chosen(tx.now, at, delay))
     moves = Moves(tx)
-    place = _waiting(tx, run)
+    place = waiting_place(tx, run)
     if place is None:
         place = _reopen(tx, run, Verb.RESCHEDULE)
     else:
-        _refuse_too_late(run, place, due)
+        advance(place.status, Verb.RESCHEDULE, run=run.id)
+        times = [at for at in (place.expires_at, place.deadline_at) if at is not None]
+        refuse_too_late(run, min(times, default=None), due)
     moves.add(place, Verb.RESCHEDULE, at=due, data={"at": from_micros(due)})
     moves.apply()
     tx.execute("move_run", (due, place.tenant, place.id))
-    return _record(tx, run)
+    return record_now(tx, run)
 
 
 def reprioritize(
     tx: OpenTransaction, run: RunRef, *, priority: int | None, queue: str | None
 ) -> RunRecord:
     """Give a run that waits another place among those that wait."""
-    place = _waiting(tx, run)
+    place = waiting_place(tx, run)
     if place is None:
-        advance(_record(tx, run).status, Verb.REPRIORITIZE, run=run.id)
+        advance(record_now(tx, run).status, Verb.REPRIORITIZE, run=run.id)
         raise AssertionError("a run that does not wait cannot be given another place")
     place = place._replace(
         queue=place.queue if queue is None else queue,
@@ -94,7 +104,7 @@ def reprioritize(
     moves.add(place, Verb.REPRIORITIZE, data={"priority": -place.rank, "queue": place.queue})
     moves.apply()
     tx.execute("place_run", (place.queue, -place.rank, place.tenant, place.id))
-    return _record(tx, run)
+    return record_now(tx, run)
 
 
 def discard(tx: OpenTransaction, tenant: str, runs: Sequence[str]) -> int:
@@ -110,28 +120,23 @@ def discard(tx: OpenTransaction, tenant: str, runs: Sequence[str]) -> int:
     return discarded
 
 
-def progress(tx: OpenTransaction, held: Held, fraction: float | None, message: str | None) -> bool:
-    """Record the latest progress under the token; false: the lease is lost."""
-    if not holds(tx, held):
-        return False
-    tx.execute("progress", (held.tenant, to_blob(held.id), fraction, message, tx.now))
-    return True
+def record_progress(tx: OpenTransaction, reports: Sequence[ProgressWrite]) -> ProgressReply:
+    """Write the latest progress of runs, each under the token of its lease."""
+    lost = []
+    for report in reports:
+        if not holds(tx, report.held):
+            lost.append(report.held)
+            continue
+        detail = to_json_or_none(report.detail)
+        told = (report.fraction, report.message, detail, tx.now)
+        tx.execute("put_progress", (report.tenant, to_blob(report.id), *told))
+    return ProgressReply(lost=lost)
 
 
 def holds(tx: OpenTransaction, held: Held) -> bool:
     """Whether the lease is still there: what writes under it asks first."""
     found = tx.fetch_one("lease_token", (held.tenant, blob_or_none(held.id)))
     return found == (held.token,)
-
-
-def _waiting(tx: OpenTransaction, run: RunRef) -> Position | None:
-    """Where a run waits that has not started."""
-    name = (run.tenant, to_blob(run.id))
-    row = tx.fetch_one("get_ready", name)
-    if row is not None:
-        return ready_of(row)
-    row = tx.fetch_one("get_timer", name)
-    return None if row is None else timer_of(row)
 
 
 def _reopen(
@@ -142,15 +147,18 @@ def _reopen(
     row = tx.fetch_one("run_state", (run.tenant, blob))
     if row is None:
         raise RunNotFound(run.id)
-    status, stale_at, job, queue, rank, attempt, token, seq, options, schedule, slot = row
-    current = _record(tx, run).status if status is None else Status(status)
+    status, stale_at, job, queue, rank, attempt, token, seq, options, schedule, slot = row[:11]
+    current = record_now(tx, run).status if status is None else Status(status)
     advance(current, verb, run=run.id, stale=stale_at is not None)
+    chosen = to_options(options) or Options()
+    if chosen.frees_key:
+        keep_key(tx, (run.tenant, job), blob, *row[11:])
     if max_attempts is not None:
-        budget = to_options(options) or Options()
-        options = to_json(msgspec.structs.replace(budget, max_attempts=max_attempts))
+        options = to_json(msgspec.structs.replace(chosen, max_attempts=max_attempts))
     tx.execute("keep_success", (run.tenant, blob))
     tx.execute("reopen_run", (options, run.tenant, blob))
     tx.execute("delete_failure", (run.tenant, blob))
+    tx.execute("forget_failed_steps", (attempt, run.tenant, blob))
     if schedule is not None:
         tx.execute("revive_live", (slot, blob, run.tenant, schedule))
     return Position(current, run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq)
@@ -171,18 +179,6 @@ def _chosen(now: int, at: datetime | None, delay: float | None) -> int:
     return to_micros(at)
 
 
-def _refuse_too_late(run: RunRef, place: Position, due: int) -> None:
-    """What would have ended by then, by its expiry or its deadline, would do nothing else."""
-    last = min((t for t in (place.expires_at, place.deadline_at) if t is not None), default=None)
-    if last is not None and last <= due:
-        raise RunExpires(run.id, _iso(last), _iso(due))
-
-
-def _iso(micros: int) -> str:
-    """An instant as events have it."""
-    return str(msgspec.to_builtins(from_micros(micros)))
-
-
 def _request_end(tx: OpenTransaction, lease: Position, reason: str | None) -> None:
     name = (lease.tenant, lease.id)
     first = lease.wanted is not Intent.CANCEL
@@ -191,10 +187,3 @@ def _request_end(tx: OpenTransaction, lease: Position, reason: str | None) -> No
         data = None if reason is None else {"reason": reason}
         event = (lease.seq + 1, EventType.CANCEL_REQUESTED, tx.now, lease.attempt)
         tx.execute("insert_event", (*name, *event, to_json_or_none(data)))
-
-
-def _record(tx: OpenTransaction, run: RunRef) -> RunRecord:
-    record = get_run(tx, run)
-    if record is None:
-        raise RunNotFound(run.id)
-    return record

@@ -34,6 +34,7 @@ from typing import NamedTuple
 
 import apsw
 
+from windlass import guard
 from windlass.errors import StoreUnavailable
 from windlass.store.sqlite import database_errors
 from windlass.store.sqlite.files import COMPANIONS, name_of, prepare_file
@@ -113,7 +114,8 @@ class Custody:
         prepare_file(self._path)
 
     def require(self) -> None:
-        """Refuse to go on without the file where there has been one."""
+        """Refuse to go on without the file where there has been one, or with one not for tests."""
+        guard.check(f"sqlite:///{self._path}")
         if self.known and not self._path.exists():
             raise StoreUnavailable(
                 f"{self._path} is gone: put it back, together with its {LOG} file, or restart "

@@ -5,14 +5,15 @@ from itertools import chain, islice
 
 import apsw
 
-from windlass.codec import canonical_hash
 from windlass.domain.event import EventType
 from windlass.domain.run import Enqueued, NewRun
 from windlass.domain.states import Status
-from windlass.errors import BadArguments, KeyConflict
+from windlass.errors import BadArguments
+from windlass.store.sqlite.keys import Known
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.pages import insert_pages
 from windlass.store.sqlite.values import (
+    blob_or_none,
     from_micros,
     micros_of,
     new_blob,
@@ -97,7 +98,7 @@ def _insert_all(tx: OpenTransaction, runs: Sequence[NewRun]) -> Sequence[Enqueue
 def _insert_unknown(tx: OpenTransaction, runs: Sequence[NewRun]) -> Sequence[Enqueued]:
     """Insert the runs whose id and key are free; answer with the run that exists for others."""
     batch = Batch(tx)
-    known = _Known(tx)
+    known = Known(tx)
     answers: list[Enqueued | Name] = []
     for run in runs:
         owner = known.owner(run)
@@ -200,7 +201,10 @@ def record_of(run: NewRun, blob: bytes, times: Times, scheduled_for: int) -> Row
     return (
         run.tenant, blob, run.job, run.job_version, run.queue, run.priority,
         raw_text(run.input), to_json_or_none(run.options), run.key,
-        to_json(run.tags) if run.tags else None, run.trace, times.now, scheduled_for,
+        to_json(run.tags) if run.tags else None, run.trace,
+        None if run.metadata is None else raw_text(run.metadata),
+        None if run.enqueued_by is None else blob_or_none(run.enqueued_by),
+        times.now, scheduled_for,
         times.expires_at(run), times.deadline_at(run),
     )  # fmt: skip
 
@@ -210,52 +214,13 @@ def tags_of(run: NewRun, blob: bytes) -> list[Row]:
     return [(run.tenant, tag, blob) for tag in dict.fromkeys(run.tags)]
 
 
-class _Known:
-    """Which ids and keys have a run already, in the store or earlier in the batch."""
-
-    def __init__(self, tx: OpenTransaction) -> None:
-        self._tx = tx
-        self._ids: set[tuple[str, bytes]] = set()
-        self._keys: dict[tuple[str, str, str], tuple[bytes, str]] = {}
-        self._taken: list[Row] = []
-
-    def owner(self, run: NewRun) -> bytes | None:
-        """Return the run that answers for this one; None: it is new, and now known."""
-        name = (run.tenant, new_blob(run.id, run.job))
-        if name in self._ids or self._tx.fetch_one("known_run", name) is not None:
-            return name[1]
-        if run.key is not None:
-            owner = self._key_owner(run, run.key, name[1])
-            if owner is not None:
-                return owner
-        self._ids.add(name)
-        return None
-
-    def write(self) -> None:
-        """Write the keys that the batch took."""
-        self._tx.execute_many("take_key", self._taken)
-
-    def _key_owner(self, run: NewRun, key: str, blob: bytes) -> bytes | None:
-        full = (run.tenant, run.job, key)
-        digest = canonical_hash(run.input)
-        found = self._keys.get(full) or self._tx.fetch_one("known_key", (*full, self._tx.now))
-        if found is None:
-            expires_at = None if run.key_ttl is None else self._tx.now + micros_of(run.key_ttl)
-            if expires_at is None or expires_at > self._tx.now:
-                self._keys[full] = (blob, digest)
-            self._taken.append((*full, blob, digest, expires_at))
-            return None
-        owner, known_digest = found
-        if known_digest != digest:
-            raise KeyConflict(run.job, key, to_id(owner))
-        return bytes(owner)
-
-
 def _check_all_lengths(runs: Sequence[NewRun]) -> None:
     for run in runs:
         lengths = (run.delay, run.key_ttl, run.expires_in, run.deadline_in)
         if lengths != _NO_LENGTHS:
             _check_lengths(run)
+        if run.key is None and run.frees_key:
+            raise BadArguments(run.job, "was enqueued with unique, which needs a key", "unique")
 
 
 def _check_lengths(run: NewRun) -> None:

@@ -7,16 +7,26 @@ written.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from windlass.domain.outcome import Outcome, reported
 from windlass.domain.run import CycleReply, Finish, Held, Want
 from windlass.domain.states import Verb
 from windlass.store.sqlite.claim import Claim
-from windlass.store.sqlite.moves import End, Moves, Position, lease_of
+from windlass.store.sqlite.moves import End, Moves
 from windlass.store.sqlite.open_transaction import MOST_AT_ONCE, OpenTransaction, Row
-from windlass.store.sqlite.values import blob_or_none, from_micros, micros_of, raw_text, to_json
+from windlass.store.sqlite.positions import FOREVER, Position, lease_of
+from windlass.store.sqlite.values import (
+    blob_or_none,
+    from_micros,
+    micros_of,
+    raw_text,
+    to_json,
+    to_micros,
+)
 
 _LATER = (Verb.BACKOFF, Verb.SNOOZE)
+_ASLEEP = (Verb.SLEEP, Verb.WAIT)
 _CHARACTERS = 36  # of an id
 _LONGEST = 8 * 1024  # bytes of a result that is handed over within a list of ends
 _NO_CLAIM = (None,) * 9
@@ -136,18 +146,24 @@ def finish(tx: OpenTransaction, finishes: Sequence[Finish]) -> list[Held]:
             lost.append(Held(end.tenant, end.id, end.token))
             continue
         del leases[name]  # the second end of a lease finds it gone
-        _decide(moves, lease, end, tx.now)
+        _decide(tx, moves, lease, end)
     moves.apply()
     return lost
 
 
-def _decide(moves: Moves, lease: Position, end: Finish, now: int) -> None:
+def _decide(tx: OpenTransaction, moves: Moves, lease: Position, end: Finish) -> None:
     """Move a run whose attempt ended as the worker says."""
     verb = reported(end.outcome, end.failure)
-    at = data = None
+    at: int | None = None
+    data: dict[str, Any] | None = None
+    if verb in _ASLEEP:
+        at = _wakes_at(tx, lease, end)
+        data = {"for": end.waits}
+        if at < FOREVER:
+            data["until"] = from_micros(at)
     if verb in _LATER:
         delay = max(0.0, end.delay or 0.0)
-        at = now + micros_of(delay)
+        at = tx.now + micros_of(delay)
         data = {"delay": delay}
     known = End(
         failure=end.failure,
@@ -158,7 +174,15 @@ def _decide(moves: Moves, lease: Position, end: Finish, now: int) -> None:
         timed_out=end.timed_out,
         version=end.version,
     )
-    moves.add(lease, verb, at=at, end=known, data=data)
+    moves.add(lease, verb, at=at, end=known, data=data, waits=end.waits)
+
+
+def _wakes_at(tx: OpenTransaction, lease: Position, end: Finish) -> int:
+    """When a run that sleeps or waits goes on: now, if what it waits for has come already."""
+    for path in end.waits:
+        if tx.fetch_one("answered_wait", (lease.tenant, lease.id, path)) is not None:
+            return tx.now
+    return FOREVER if end.until is None else to_micros(end.until)
 
 
 def _reason(lease: Position, end: Finish) -> str | None:

@@ -4,7 +4,7 @@ There is one writer at a time, so what was read of a schedule is still true when
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -40,7 +40,21 @@ _ALL = -1
 # are added, so that a change of policy finds few.
 _SOME = 4
 
-_new_run = msgspec.json.Decoder(NewRun).decode
+
+class _PendingRun(NewRun, frozen=True, kw_only=True):
+    """The run of a slot that waits. msgspec can write Raw or None, but not read it."""
+
+    metadata: Any = None
+
+
+_pending_run = msgspec.json.Decoder(_PendingRun).decode
+
+
+def _new_run(pending: str) -> NewRun:
+    run = _pending_run(pending)
+    if run.metadata is None:
+        return run
+    return msgspec.structs.replace(run, metadata=msgspec.Raw(msgspec.json.encode(run.metadata)))
 
 
 class _Held(NamedTuple):

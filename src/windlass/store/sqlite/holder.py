@@ -75,7 +75,7 @@ def _held(pid: int) -> Finding:
             f"A process of another container has held the write lock for {seconds}.",
             "Nobody else can write. Look in the other containers that share the file.",
         )
-    command, state = _describe(pid)
+    command, state = describe_process(pid)
     stopped = f", and {_STATES[state]}" if state in _STATES else ""
     text = f"Process {pid} ({command}) has held the write lock for {seconds}{stopped}."
     if stopped:
@@ -87,7 +87,7 @@ def _held(pid: int) -> Finding:
     return warning(text, advice)
 
 
-def _describe(pid: int) -> tuple[str, str]:
+def describe_process(pid: int) -> tuple[str, str]:
     """A process's command line and the letter of its state, as far as they can be read."""
     try:
         command = (

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from windlass.domain.failed import FailureHandler
 from windlass.domain.policy import Retry
-from windlass.domain.run import JobRecord, JobRow
+from windlass.domain.run import JobRecord, JobRow, RunDefaults
 from windlass.errors import BadArguments, BadOption
+from windlass.store.mending import read_row
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import (
     from_json,
@@ -14,6 +16,7 @@ from windlass.store.sqlite.values import (
     to_json,
     to_json_or_none,
     to_raw,
+    to_texts,
 )
 
 
@@ -49,14 +52,15 @@ def _columns(job: JobRow, now: int) -> Row:
     return (
         job.tenant, job.name, job.queue, job.priority, job.max_attempts, job.timeout,
         to_json(job.retry), to_json_or_none(job.parameters), raw_text(job.default_input),
-        job.version, now,
+        to_json_or_none(job.defaults), to_json_or_none(job.on_failure),
+        to_json_or_none(job.phases), job.version, now,
     )  # fmt: skip
 
 
 def _job(row: Row) -> JobRecord:
     (
         tenant, name, queue, priority, max_attempts, timeout, retry, parameters, default_input,
-        version, created_at, updated_at,
+        defaults, on_failure, phases, version, created_at, updated_at,
     ) = row  # fmt: skip
     known = from_json_or_none(parameters)
     return JobRecord(
@@ -69,6 +73,9 @@ def _job(row: Row) -> JobRecord:
         retry=from_json(retry),
         parameters=None if known is None else tuple(known),
         default_input=to_raw(default_input),
+        defaults=None if defaults is None else read_row(defaults, RunDefaults),
+        on_failure=None if on_failure is None else read_row(on_failure, FailureHandler),
+        phases=to_texts(phases) or None,
         version=version,
         created_at=from_micros(created_at),
         updated_at=from_micros(updated_at),

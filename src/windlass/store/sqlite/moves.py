@@ -6,75 +6,25 @@ The moves of a transaction are collected row by row, and applied table by table,
 many rows.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, assert_never
 
 from windlass.domain.event import EFFECTS, AttemptOutcome, Effect, EventType
 from windlass.domain.outcome import ErrorInfo
-from windlass.domain.states import Failure, Intent, Status, Verb, advance, under_intent
+from windlass.domain.states import Failure, Status, Verb, advance, under_intent
+from windlass.errors import BadArguments
+from windlass.store.sqlite.failure_runs import FailureRuns
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.pages import Told, add_to_feed
+from windlass.store.sqlite.positions import Position
 from windlass.store.sqlite.values import to_json, to_json_or_none
 
 _DELETES = {
     Status.QUEUED: "delete_ready",
     Status.SCHEDULED: "delete_timer",
+    Status.WAITING: "delete_timer",
     Status.RUNNING: "delete_lease",
 }
-
-
-class Position(NamedTuple):
-    """Where a run is: what every position carries and hands on, and its lease if it has one."""
-
-    status: Status
-    tenant: str
-    id: bytes
-    job: str
-    queue: str
-    rank: int
-    attempt: int
-    failures: int
-    crash_count: int
-    token: int
-    seq: int
-    deadline_at: int | None = None
-    expires_at: int | None = None
-    worker_no: int | None = None
-    started_at: int | None = None
-    started_seq: int | None = None
-    intent: str | None = None
-    reason: str | None = None
-    at: int | None = None  # since when it is ready, or when it is due
-    why: str | None = None  # what it waits for
-
-    @property
-    def wanted(self) -> Intent | None:
-        """What an operator wants of the run."""
-        return None if self.intent is None else Intent(self.intent)
-
-    @property
-    def carried(self) -> Row:
-        """What a position hands on, in the order of the statements that insert one."""
-        return self[1:13]
-
-    @property
-    def claimed(self) -> Row:
-        """The same for a lease: what was claimed once has started in time, and expires no more."""
-        return self[1:12]
-
-
-def lease_of(row: Row) -> Position:
-    """Return a row of the statements that read ``leases`` as a value."""
-    return Position(Status.RUNNING, *row)
-
-
-def ready_of(row: Row) -> Position:
-    """Return a row of the statements that read ``ready`` as a value."""
-    return Position(Status.QUEUED, *row)
-
-
-def timer_of(row: Row) -> Position:
-    """Return a row of the statements that read ``timers`` as a value."""
-    return Position(Status.SCHEDULED, *row)
 
 
 class End(NamedTuple):
@@ -101,6 +51,7 @@ class Moves:
         self._left: dict[str, list[Row]] = {}
         self._rows: dict[str, list[Row]] = {}
         self._succeeded: list[Told] = []
+        self._failure_runs = FailureRuns(tx)
 
     def add(
         self,
@@ -110,15 +61,19 @@ class Moves:
         at: int | None = None,
         end: End = _NOTHING,
         data: dict[str, Any] | None = None,
+        waits: Sequence[str] = (),
     ) -> Status:
         """Move a run; return its new status.
 
         ``at`` is when a wait is over; if that has come (or there is none), the run is queued.
+        ``waits`` are the steps in which it sleeps or waits.
         What stays in its status stays in its place.
         ``data`` is that of the event, unless the run ends by it.
         """
         deed = under_intent(verb, place.wanted)
         status = advance(place.status, deed, run=place.id.hex(), stale=True)
+        if deed is Verb.CONTINUE:
+            place, data = self._go_on(place, end)
         if at is None and status is place.status:
             at = place.at
         elif status is Status.QUEUED:
@@ -138,6 +93,7 @@ class Moves:
             seq=place.seq + 1,
             at=at,
             why=effect.wait or place.why,
+            waits=to_json(waits) if waits else place.waits,
         )
         self._arrive(moved, status, effect, end, data)
         return status
@@ -148,6 +104,7 @@ class Moves:
             for name, many in rows.items():
                 self._tx.execute_many(name, many)
         add_to_feed(self._tx, EventType.SUCCEEDED, self._succeeded)
+        self._failure_runs.write()
         self._left, self._rows, self._succeeded = {}, {}, []
 
     def _arrive(
@@ -156,8 +113,8 @@ class Moves:
         match status:
             case Status.QUEUED:
                 self._add("insert_ready", (*place.carried, place.at))
-            case Status.SCHEDULED:
-                self._add("insert_timer", (*place.carried, place.at, place.why))
+            case Status.SCHEDULED | Status.WAITING:
+                self._add("insert_timer", (*place.carried, place.at, place.why, place.waits))
             case Status.SUCCEEDED:
                 # The record says all of it: there is no row of the attempt, nor of the event.
                 self._end_run(place, status, None, end)
@@ -169,11 +126,14 @@ class Moves:
                 self._end_run(place, status, failure, end)
                 self._bury(place, status, failure, end.error)
                 data = {"failure": failure}
+                handled_by = self._failure_runs.start(place, failure, end.error)
+                if handled_by is not None:
+                    data["handled_by"] = handled_by
             case Status.CANCELED:
                 self._end_run(place, status, None, end)
                 self._bury(place, status, None, end.error)
                 data = None if end.reason is None else {"reason": end.reason}
-            case Status.RUNNING | Status.WAITING | Status.PAUSED:
+            case Status.RUNNING | Status.PAUSED:
                 raise AssertionError(f"nothing moves to {status} here")
             case _:
                 assert_never(status)
@@ -182,6 +142,20 @@ class Moves:
             (place.tenant, place.id, place.seq, effect.event, self._now, place.attempt,
              None if data is None else to_json(data)),
         )  # fmt: skip
+
+    def _go_on(self, place: Position, end: End) -> tuple[Position, dict[str, Any]]:
+        """Keep input and steps of a run as a generation; what is left begins anew."""
+        if end.result is None or not end.result.lstrip().startswith("{"):
+            why = "was given result, which is not an object: a run has an input"
+            raise BadArguments("continued", why, "result")
+        run = place.tenant, place.id
+        known = self._tx.fetch_one("next_generation", run)
+        generation = 1 if known is None else known[0]
+        kept = (generation, place.attempt, place.seq + 1, self._now, *run)
+        self._add("keep_input", kept)
+        self._add("change_input", (end.result, *run))
+        self._add("keep_steps", (generation, *run))
+        return place._replace(failures=0, crash_count=0), {"generation": generation}
 
     def _record_attempt(self, lease: Position, outcome: AttemptOutcome, end: End) -> None:
         self._add(

@@ -6,7 +6,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from windlass.store.operations import Call, Operation, Operations, implementations
 from windlass.store.operations.declare import declared
 from windlass.store.sqlite import (
+    approvals,
     artifacts,
+    bulk,
+    changing,
+    children,
     control,
     enqueue,
     feed,
@@ -14,8 +18,11 @@ from windlass.store.sqlite import (
     firing,
     inspection,
     jobs,
+    listing,
     runs,
     schedules,
+    signals,
+    steps,
     sweep,
     workers,
 )
@@ -27,13 +34,14 @@ TogetherAtOnce = Callable[[OpenTransaction, Sequence[Any]], Callable[[], Sequenc
 
 _FUNCTIONS = implementations(
     Operations,
-    *(runs, enqueue, control, workers, finish, sweep, jobs, schedules, firing),
-    *(artifacts, inspection, feed),
+    *(runs, listing, enqueue, control, bulk, workers, finish, sweep, jobs, schedules, firing),
+    *(artifacts, inspection, feed, changing, steps, signals, approvals, children),
 )
 _DECLARED = declared(Operations)
 # Calls of these operations that wait together are done as one.
 _TOGETHER: Mapping[Operation, tuple[Together, TogetherAtOnce]] = {
     _DECLARED["enqueue"]: (enqueue.enqueue_together, enqueue.enqueue_together_at_once),
+    _DECLARED["record_steps"]: (steps.record_parts, lambda tx, parts: None),
 }
 # What does these operations by one statement, if it can.
 _AT_ONCE: Mapping[Operation, Callable[..., Callable[[], Any] | None]] = {
@@ -79,6 +87,12 @@ def bind(call: Call[T]) -> Bound[T]:
     at_once = _AT_ONCE.get(call.operation)
     return Bound(
         lambda tx: function(tx, *call.arguments, **call.keywords),
-        None if together is None else Merge(*together, call.arguments[0]),
+        None if together is None else Merge(*together, _argument(call)),
         at_once and (lambda tx: at_once(tx, *call.arguments, **call.keywords)),
     )
+
+
+def _argument(call: Call[Any]) -> Sequence[Any]:
+    """What is put together with that of other calls: a list."""
+    first = call.arguments[0]
+    return first if isinstance(first, Sequence) else [call.arguments]

@@ -22,7 +22,20 @@ def insert_pages(
 ) -> None:
     """Write a page for each tenant, seq and attempt: its subjects, in that order."""
     rows = [
-        (tx.now, tenant, kind, seq, attempt, b"".join(subjects))
+        (tx.now, tenant, kind, seq, attempt, b"".join(subjects), None)
         for (tenant, seq, attempt), subjects in pages.items()
     ]
     tx.execute_many("insert_page", rows)
+
+
+def insert_pages_about(
+    tx: OpenTransaction,
+    kind: EventType,
+    of: tuple[str, int, int],
+    subjects: Sequence[bytes],
+    data: str,
+) -> None:
+    """Write a page of events that have the same tenant, seq, attempt and data."""
+    tenant, seq, attempt = of
+    row = (tx.now, tenant, kind, seq, attempt, b"".join(subjects), data)
+    tx.execute_many("insert_page", [row])

@@ -18,7 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from windlass.domain.run import NewRun
+from windlass.domain.run import Held, NewRun
+from windlass.domain.step import Step, StepWrite
 from windlass.errors import StoreFull, StoreUnavailable
 from windlass.offloop import off_loop
 from windlass.sources import Sources
@@ -111,8 +112,9 @@ class SqliteStore:
         own = self._own()
         if access is Access.WRITE:
             self._begin(call)
-        if access is Access.WRITE or not own.opened:
-            # Opening the file, and making its tables, is for the thread as well.
+        if access is Access.WRITE or not (own.opened or own.transactions.around):
+            # Opening the file, and making its tables, is for the thread as well. Inside a
+            # transaction of the caller both are done, and the thread would wait for its lock.
             try:
                 result = await own.writer.submit(ours)
             except StoreFull:
@@ -139,6 +141,19 @@ class SqliteStore:
         """As :meth:`join`, on the loop."""
         self._ballast.lay()
         return await check_joined(connection, AsyncSqliteTransaction, self.path).enqueue(runs)
+
+    def join_step(
+        self, connection: object, held: Held, path: str, write: StepWrite | None
+    ) -> Step | None:
+        """A step in a transaction that :meth:`transaction` began."""
+        return check_joined(connection, SqliteTransaction, self.path).step(held, path, write)
+
+    async def ajoin_step(
+        self, connection: object, held: Held, path: str, write: StepWrite | None
+    ) -> Step | None:
+        """As :meth:`join_step`, on the loop."""
+        joined = check_joined(connection, AsyncSqliteTransaction, self.path)
+        return await joined.step(held, path, write)
 
     def transaction(self) -> TransactionScope:
         """A transaction on a connection of its own."""

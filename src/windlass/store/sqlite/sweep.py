@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from windlass.domain.blame import after_lost_worker
 from windlass.domain.run import RunRef, SweepReply
 from windlass.domain.states import Status, Verb
-from windlass.store.sqlite.moves import End, Moves, Position, lease_of, ready_of, timer_of
+from windlass.store.sqlite.children import Tended, tend
+from windlass.store.sqlite.moves import End, Moves
 from windlass.store.sqlite.open_transaction import OpenTransaction
 from windlass.store.sqlite.outages import certain_until, excused_workers, note_sweep
+from windlass.store.sqlite.positions import Position, lease_of, ready_of, timer_of
 from windlass.store.sqlite.values import from_micros, from_micros_or_none, micros_of, to_id
 
 
@@ -32,10 +34,11 @@ def sweep(
     dispatched = _dispatch(tx, limit) if dispatch else ()
     excused = excused_workers(tx, every) if reap and spare else frozenset()
     reaped = _reap(tx, excused, max_crashes, limit) if reap else _Reaped()
+    tended = tend(tx, limit) if dispatch else Tended()
     next_due = tx.fetch_one("next_due", (tx.now,)) if dispatch else None
     return SweepReply(
         now=from_micros(tx.now),
-        dispatched=dispatched,
+        dispatched=(*dispatched, *tended.ready),
         expired=expired,
         overrun=overrun,
         reaped=reaped.back,
@@ -43,7 +46,7 @@ def sweep(
         workers=tuple(reaped.workers),
         spared=len(excused),
         next_due=from_micros_or_none(next_due[0]) if next_due else None,
-        more=limit in (expired, overrun, len(dispatched)) or reaped.more,
+        more=limit in (expired, overrun, len(dispatched)) or reaped.more or tended.more,
     )
 
 
@@ -52,9 +55,9 @@ def sweep_at_once(
 ) -> Callable[[], SweepReply] | None:
     """As :func:`sweep`, if there is nothing to do but to leave a mark; None: there may be."""
     due = [name for name, asked in (
-        ("due_timers", dispatch), ("expired_ready", expire), ("expired_timers", expire),
-        ("overrun_ready", expire), ("overrun_timers", expire), ("overrun_leases", expire),
-        ("dead_workers", reap),
+        ("due_timers", dispatch), ("wakes", dispatch), ("expired_ready", expire),
+        ("expired_timers", expire), ("overrun_ready", expire), ("overrun_timers", expire),
+        ("overrun_leases", expire), ("dead_workers", reap),
     ) if asked]  # fmt: skip
     if any(tx.fetch(name, (tx.now, 1)) for name in due):
         return None

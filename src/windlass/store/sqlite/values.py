@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from windlass.domain.outcome import ErrorInfo
+from windlass.domain.progress import Detail
 from windlass.domain.run import NULL, Options
 from windlass.errors import BadArguments, RunNotFound
 from windlass.store.mending import EARLIEST, LATEST, UNREADABLE, mend_error, readable
@@ -21,6 +22,7 @@ MOST_LISTED = 1_000  # rows on a page
 _encoder = msgspec.json.Encoder()
 _options = msgspec.json.Decoder(Options)
 _error = msgspec.json.Decoder(ErrorInfo)
+_detail = msgspec.json.Decoder(Detail)
 _texts = msgspec.json.Decoder(tuple[str, ...])
 _anything = msgspec.json.Decoder()
 
@@ -36,6 +38,11 @@ def from_micros(micros: int) -> datetime:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
         return LATEST if micros > 0 else EARLIEST
+
+
+def to_id_or_none(blob: bytes | None) -> str | None:
+    """As :func:`to_id`, for a column that may be null."""
+    return None if blob is None else to_id(blob)
 
 
 def from_micros_or_none(micros: int | None) -> datetime | None:
@@ -127,6 +134,11 @@ def to_error(text: str | None) -> ErrorInfo | None:
         return _error.decode(text)
     except UNREADABLE:
         return mend_error(readable("error", _anything.decode, text)[0] or text)
+
+
+def to_detail(text: str | None) -> Detail | None:
+    """Return what is told beside a run's progress; None where it cannot be read."""
+    return readable("progress", _detail.decode, text)[0]
 
 
 def to_texts(text: str | None) -> tuple[str, ...]:

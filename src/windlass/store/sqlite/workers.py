@@ -7,8 +7,9 @@ from typing import NamedTuple
 from windlass.domain.run import Blocked, Finish, Held, Ordered, RenewReply, WorkerInfo
 from windlass.domain.states import Intent, Verb
 from windlass.store.sqlite.finish import finish
-from windlass.store.sqlite.moves import End, Moves, Position, lease_of
+from windlass.store.sqlite.moves import End, Moves
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
+from windlass.store.sqlite.positions import Position, lease_of
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,

@@ -16,7 +16,8 @@ from windlass.store.postgres.checks import (
     vacuum,
 )
 from windlass.store.postgres.checks.asking import Asking
-from windlass.store.postgres.connections import SyncPool, Target
+from windlass.store.postgres.connections import SyncPool
+from windlass.store.postgres.target import Target
 
 
 def checks(target: Target, pool: SyncPool, sources: Sources) -> Sequence[Check]:

@@ -6,9 +6,11 @@ from typing import Any
 
 import psycopg
 
-from windlass.store.postgres.connections import SyncPool, Target
+from windlass.store.postgres.connections import SyncPool
 from windlass.store.postgres.database_errors import of_statement
+from windlass.store.postgres.naming import settle_in
 from windlass.store.postgres.patient import PatientConnection
+from windlass.store.postgres.target import Target
 from windlass.store.queries import load_queries
 
 Row = tuple[Any, ...]
@@ -20,6 +22,11 @@ class Asking:
     def __init__(self, pool: SyncPool) -> None:
         self._pool = pool
         self._sql = load_queries("postgres")
+
+    @property
+    def schema(self) -> str:
+        """The schema that is looked at."""
+        return self._pool.schema
 
     def rows(self, name: str, *parameters: object) -> Sequence[Row]:
         """The answer to one statement. Raises StoreError."""
@@ -54,6 +61,7 @@ def connect(conninfo: str, target: Target) -> PatientConnection:
     """A connection of one's own, which prepares nothing by itself."""
     conn = PatientConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
     conn.stall = target.stall
+    settle_in(conn, target.schema)
     return conn
 
 

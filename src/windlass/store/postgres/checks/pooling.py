@@ -15,14 +15,9 @@ from typing import NamedTuple
 from windlass.domain.checkup import Finding, fine, note, warning
 from windlass.store.checks import Check, Needs
 from windlass.store.postgres.checks.asking import connect, told
-from windlass.store.postgres.connections import (
-    WORKER_CONNECTIONS,
-    SyncPool,
-    Target,
-    answered_by,
-    is_pooled,
-)
+from windlass.store.postgres.connections import WORKER_CONNECTIONS, SyncPool, answered_by, is_pooled
 from windlass.store.postgres.patient import PatientConnection, Silence
+from windlass.store.postgres.target import Target
 from windlass.store.queries import load_queries
 
 _CLIENTS = 3

@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 from windlass.domain.checkup import Finding, Limits, fine, note
 from windlass.store.checks import Check, Needs
 from windlass.store.postgres.checks.asking import Asking
-from windlass.store.postgres.connections import Target
+from windlass.store.postgres.target import Target
 from windlass.store.room import judge_room
 
 _HERE = ("localhost", "127.0.0.1", "::1")

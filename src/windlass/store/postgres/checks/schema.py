@@ -6,6 +6,7 @@ from windlass.domain.checkup import Finding, counted, error, fine, warning
 from windlass.store.checks import Check
 from windlass.store.postgres.checks.asking import Asking
 from windlass.store.postgres.expected import Expected, expected
+from windlass.store.postgres.naming import in_schema
 from windlass.store.postgres.routines import differences, files_checksum
 
 _MOST = 5
@@ -62,43 +63,49 @@ def _tables(ask: Asking) -> Iterator[Finding]:
     valid: dict[str, bool] = dict(ask.rows("schema_indexes"))
     triggers = {name for (name,) in ask.rows("schema_triggers")}
     told = [
-        *_missing_columns(wanted, columns),
-        *_bad_indexes(wanted, columns, valid),
-        *_missing_triggers(wanted, triggers),
+        *_missing_columns(ask.schema, wanted, columns),
+        *_bad_indexes(ask.schema, wanted, columns, valid),
+        *_missing_triggers(ask.schema, wanted, triggers),
     ]
     yield from told or [
         fine(f"All {len(wanted.columns)} tables are there, and {len(wanted.indexes)} indexes.")
     ]
 
 
-def _missing_columns(wanted: Expected, there: Mapping[str, set[str]]) -> Iterator[Finding]:
+def _missing_columns(
+    schema: str, wanted: Expected, there: Mapping[str, set[str]]
+) -> Iterator[Finding]:
     restore = "Restore it from a backup; nothing that ran since can be made up."
     for table, columns in wanted.columns.items():
         if table not in there:
-            yield error(f"The table windlass.{table} is missing.", restore)
+            yield error(f"The table {schema}.{table} is missing.", restore)
             continue
         for column in sorted(columns - there[table]):
-            yield error(f"The column {column} of windlass.{table} is missing.", restore)
+            yield error(f"The column {column} of {schema}.{table} is missing.", restore)
 
 
 def _bad_indexes(
-    wanted: Expected, tables: Mapping[str, set[str]], valid: Mapping[str, bool]
+    schema: str, wanted: Expected, tables: Mapping[str, set[str]], valid: Mapping[str, bool]
 ) -> Iterator[Finding]:
     for name, make in wanted.indexes.items():
         if name not in valid and name.removesuffix("_pkey") in {name, *tables}:
-            advice = f"Make it again: {make}" if make else "Restore the table from a backup."
+            advice = (
+                f"Make it again: {in_schema(make, schema)}"
+                if make
+                else "Restore the table from a backup."
+            )
             yield error(f"The index {name} is missing: calls become slow, or repeat work.", advice)
         elif not valid.get(name, True):
-            advice = f"Make it anew: reindex index windlass.{name}"
+            advice = f"Make it anew: reindex index {schema}.{name}"
             yield error(f"The index {name} is not valid: nothing uses it.", advice)
 
 
-def _missing_triggers(wanted: Expected, there: set[str]) -> Iterator[Finding]:
+def _missing_triggers(schema: str, wanted: Expected, there: set[str]) -> Iterator[Finding]:
     for name, make in wanted.triggers.items():
         if name not in there:
             yield error(
                 f"The trigger {name} is missing or switched off: the feed misses events.",
-                f"Drop it if it is there, and make it again: {make}",
+                f"Drop it if it is there, and make it again: {in_schema(make, schema)}",
             )
 
 

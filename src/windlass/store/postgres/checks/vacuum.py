@@ -30,7 +30,7 @@ def _tables(ask: Asking) -> Iterator[Finding]:
     if names:
         yield warning(
             f"Autovacuum is off for {', '.join(names)}.",
-            f"alter table windlass.{names[0]} reset (autovacuum_enabled)",
+            f"alter table {ask.schema}.{names[0]} reset (autovacuum_enabled)",
         )
 
 
@@ -38,5 +38,5 @@ def _dead(ask: Asking, limits: Limits) -> Iterator[Finding]:
     for name, dead, live in ask.rows("dead_rows", limits.dead_rows):
         yield warning(
             f"Table {name} has {dead:,} dead rows beside {live:,} live ones.",
-            f"Look for long transactions, then: vacuum windlass.{name}",
+            f"Look for long transactions, then: vacuum {ask.schema}.{name}",
         )

@@ -15,25 +15,42 @@ return case p_status
       when 'expire' then 'failed'
       when 'overrun' then 'failed'
       when 'reschedule' then 'scheduled'
-      when 'reprioritize' then 'scheduled' end
+      when 'reprioritize' then 'scheduled'
+      when 'change' then 'scheduled'
+      when 'signal' then 'scheduled' end
     when 'queued' then case p_verb
       when 'claim' then 'running'
+      when 'hold' then 'scheduled'
       when 'cancel' then 'canceled'
       when 'expire' then 'failed'
       when 'overrun' then 'failed'
       when 'reschedule' then 'scheduled'
-      when 'reprioritize' then 'queued' end
+      when 'reprioritize' then 'queued'
+      when 'change' then 'queued'
+      when 'signal' then 'queued' end
     when 'running' then case p_verb
       when 'succeed' then 'succeeded'
       when 'fail' then 'failed'
       when 'backoff' then 'scheduled'
       when 'snooze' then 'scheduled'
+      when 'sleep' then 'scheduled'
+      when 'wait' then 'waiting'
+      when 'continue' then 'queued'
       when 'release' then 'queued'
       when 'reap' then 'queued'
       when 'crash' then 'failed'
       when 'overrun' then 'failed'
       when 'stop' then 'canceled'
-      when 'cancel' then 'running' end
+      when 'cancel' then 'running'
+      when 'signal' then 'running' end
+    when 'waiting' then case p_verb
+      when 'due' then 'queued'
+      when 'cancel' then 'canceled'
+      when 'expire' then 'failed'
+      when 'overrun' then 'failed'
+      when 'reprioritize' then 'waiting'
+      when 'change' then 'waiting'
+      when 'signal' then 'waiting' end
     when 'succeeded' then case p_verb
       when 'retry' then 'queued'
       when 'reschedule' then 'scheduled' end
@@ -47,7 +64,7 @@ return case p_status
 -- The verb that applies once an operator's intent is taken into account.
 create or replace function windlass.under_intent(p_verb text, p_intent text) returns text
 language sql immutable parallel safe
-return case when p_intent = 'cancel' and p_verb in ('backoff', 'snooze', 'release', 'reap', 'crash')
+return case when p_intent = 'cancel' and p_verb in ('backoff', 'snooze', 'sleep', 'wait', 'continue', 'release', 'reap', 'crash')
             then 'stop' else p_verb end;
 
 -- The event that records a verb.
@@ -60,6 +77,10 @@ return case p_verb
     when 'fail' then 'run.failed'
     when 'backoff' then 'run.retrying'
     when 'snooze' then 'run.snoozed'
+    when 'sleep' then 'run.sleeping'
+    when 'hold' then 'run.held'
+    when 'wait' then 'run.waiting'
+    when 'continue' then 'run.continued'
     when 'release' then 'run.interrupted'
     when 'reap' then 'run.crashed'
     when 'crash' then 'run.failed'
@@ -69,7 +90,9 @@ return case p_verb
     when 'overrun' then 'run.failed'
     when 'retry' then 'run.retried'
     when 'reschedule' then 'run.rescheduled'
-    when 'reprioritize' then 'run.reprioritized' end;
+    when 'reprioritize' then 'run.reprioritized'
+    when 'change' then 'run.changed'
+    when 'signal' then 'run.signaled' end;
 
 -- How the attempt that a verb ends is recorded; null if it ends none.
 create or replace function windlass.attempt_of(p_verb text) returns text
@@ -79,6 +102,9 @@ return case p_verb
     when 'fail' then 'failed'
     when 'backoff' then 'failed'
     when 'snooze' then 'snoozed'
+    when 'sleep' then 'waited'
+    when 'wait' then 'waited'
+    when 'continue' then 'continued'
     when 'release' then 'interrupted'
     when 'reap' then 'crashed'
     when 'crash' then 'crashed'
@@ -100,6 +126,9 @@ language sql immutable parallel safe
 return case p_verb
     when 'backoff' then 'backoff'
     when 'snooze' then 'snooze'
+    when 'sleep' then 'sleep'
+    when 'hold' then 'held'
+    when 'wait' then 'wait'
     when 'reschedule' then 'delay' end;
 
 -- The crash at which a run is given up; p_alone: its worker held no other run when it died.
@@ -118,6 +147,9 @@ return case when p_outcome = 'crashed' and p_failure is not null then 'crash'
     when 'retry' then 'backoff'
     when 'failed' then 'fail'
     when 'snoozed' then 'snooze'
+    when 'sleeping' then 'sleep'
+    when 'waiting' then 'wait'
+    when 'continued' then 'continue'
     when 'canceled' then 'stop'
     when 'released' then 'release'
     when 'crashed' then 'reap' end end;

@@ -7,7 +7,8 @@ return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).
            (p_from).expires_at, (p_from).deadline_at,
            'queued', (p_from).ready_at, null, null, null, null, null,
            p_verb, false, false, null,
-           null, null, null, null, null)::windlass.move;
+           null, null, null, null, null,
+           null)::windlass.move;
 
 create or replace function windlass.move_from_timer(p_from windlass.timers, p_verb text)
 returns windlass.move
@@ -15,9 +16,11 @@ language sql immutable parallel safe
 return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).rank,
            (p_from).attempt, (p_from).failures, (p_from).crash_count, (p_from).token, (p_from).seq,
            (p_from).expires_at, (p_from).deadline_at,
-           'scheduled', (p_from).due_at, (p_from).why, null, null, null, null,
+           case when (p_from).why = 'wait' then 'waiting' else 'scheduled' end,
+           (p_from).due_at, (p_from).why, null, null, null, null,
            p_verb, false, false, null,
-           null, null, null, null, null)::windlass.move;
+           null, null, null, null, null,
+           (p_from).waits)::windlass.move;
 
 -- A run that was claimed once has started in time: it expires no more. An attempt that the store ends
 -- because its time is over counts as a failure.
@@ -30,4 +33,5 @@ return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).
            'running', null, null, (p_from).worker_no, (p_from).started_at,
            (p_from).started_seq, (p_from).intent,
            p_verb, windlass.attempt_of(p_verb) = 'timeout', false, null,
-           null, (p_from).reason, null, null, null)::windlass.move;
+           null, (p_from).reason, null, null, null,
+           null)::windlass.move;

@@ -17,7 +17,10 @@ begin
                                        where q.tenant = p_tenant and q.id = p_id) then 'queued'
                          when exists (select 1 from windlass.leases l
                                        where l.tenant = p_tenant and l.id = p_id) then 'running'
-                         else 'scheduled' end),
+                         else coalesce((select case t.why when 'wait' then 'waiting' end
+                                          from windlass.timers t
+                                         where t.tenant = p_tenant and t.id = p_id), 'scheduled')
+                         end),
            r.created_at, r.scheduled_for
       from windlass.runs r where r.tenant = p_tenant and r.id = p_id;
 end
@@ -43,11 +46,30 @@ begin
 end
 $$;
 
+-- Whether a run has ended. As of now: a function that is volatile looks anew at each call.
+create or replace function windlass.is_over(p_tenant text, p_id uuid) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+begin
+  return exists (select 1 from windlass.runs r
+                  where r.tenant = p_tenant and r.id = p_id and r.status is not null);
+end
+$$;
+
 -- Who owns this dedupe key? Ours, if it was free or had expired; else the run that has it.
--- The same key with other input is an error (WL003).
+-- The same key with other input is an error (WL003). A run that has ended has its key no more if
+-- either it or the new one wants that (p_live).
+--
+-- The key's row is the mutex of live runs: whoever gives it to another run, or makes its run live
+-- again (windlass.keep_key), has it locked while it looks whether that run has ended. An insert that
+-- meets the row locks it, whether or not it updates it then.
 create or replace function windlass.take_key(
   p_tenant text, p_job text, p_key text, p_run uuid, p_input json,
-  p_ttl double precision, p_now timestamptz
+  p_ttl double precision, p_live boolean, p_now timestamptz
 ) returns uuid
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -59,30 +81,67 @@ declare
   v_hash text := windlass.input_hash(p_input);
   v_expires timestamptz := p_now + make_interval(secs => p_ttl);
   v_run uuid;
-  v_known text;
+  v_known windlass.run_keys;
 begin
   loop
-    insert into windlass.run_keys as k (tenant, job, key, run, input_hash, expires_at)
-    values (p_tenant, p_job, p_key, p_run, v_hash, v_expires)
+    insert into windlass.run_keys as k (tenant, job, key, run, input_hash, expires_at, live)
+    values (p_tenant, p_job, p_key, p_run, v_hash, v_expires, p_live)
     on conflict (tenant, job, key) do update
-      set run = excluded.run, input_hash = excluded.input_hash, expires_at = excluded.expires_at
+      set run = excluded.run, input_hash = excluded.input_hash, expires_at = excluded.expires_at,
+          live = excluded.live
       where k.expires_at <= p_now
     returning run into v_run;
     if found then
       return v_run;
     end if;
-    select k.run, k.input_hash into v_run, v_known
-      from windlass.run_keys k
+    select * into v_known from windlass.run_keys k
      where k.tenant = p_tenant and k.job = p_job and k.key = p_key;
-    if found then
-      if v_known <> v_hash then
-        raise exception 'key % of job % belongs to run % with other input', p_key, p_job, v_run
-          using errcode = 'WL003',
-                detail = json_build_array(p_job, p_key, v_run)::text;
-      end if;
-      return v_run;
+    continue when not found;  -- deleted between the two statements: try again
+    if (v_known.live or p_live) and windlass.is_over(p_tenant, v_known.run) then
+      update windlass.run_keys k
+         set run = p_run, input_hash = v_hash, expires_at = v_expires, live = p_live
+       where k.tenant = p_tenant and k.job = p_job and k.key = p_key;
+      return p_run;
     end if;
-    -- deleted between the two statements: try again
+    if v_known.input_hash <> v_hash then
+      raise exception 'key % of job % belongs to run % with other input', p_key, p_job, v_known.run
+        using errcode = 'WL003',
+              detail = json_build_array(p_job, p_key, v_known.run)::text;
+    end if;
+    return v_known.run;
   end loop;
+end
+$$;
+
+-- A run whose key is its own while it lives is about to live again: its key must not be another live
+-- run's (WL011).
+create or replace function windlass.keep_key(p_run windlass.runs, p_now timestamptz) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  v_known windlass.run_keys;
+begin
+  -- An update even where nothing changes: it holds the row, and whoever has an older snapshot of it
+  -- cannot go on as if the run had ended.
+  insert into windlass.run_keys as k (tenant, job, key, run, input_hash, live)
+  values (p_run.tenant, p_run.job, p_run.key, p_run.id, windlass.input_hash(p_run.input), true)
+  on conflict (tenant, job, key) do update set live = k.live
+  returning * into v_known;
+  if v_known.run = p_run.id then
+    return;
+  elsif coalesce(v_known.expires_at > p_now, true)
+        and not windlass.is_over(p_run.tenant, v_known.run) then
+    raise exception 'key % of job % belongs to run %, which has not ended', p_run.key, p_run.job,
+      v_known.run
+      using errcode = 'WL011',
+            detail = json_build_array(p_run.job, p_run.key, v_known.run)::text;
+  end if;
+  update windlass.run_keys k
+     set run = p_run.id, input_hash = windlass.input_hash(p_run.input), expires_at = null, live = true
+   where k.tenant = p_run.tenant and k.job = p_run.job and k.key = p_run.key;
 end
 $$;

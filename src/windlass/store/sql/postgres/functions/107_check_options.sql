@@ -17,15 +17,23 @@ begin
     select o.key, json_typeof(o.value) as kind, o.value::text as value
       from json_each(p_options) o
   loop
-    if v_option.key not in ('max_attempts', 'timeout') then
+    if v_option.key not in ('max_attempts', 'timeout', 'unique', 'again_of') then
       perform windlass.refuse(p_job, v_option.key,
-                              'is not an option: there are max_attempts and timeout');
+                              'is not an option: there are max_attempts, timeout, unique and again_of');
     end if;
     continue when v_option.kind = 'null';
     if v_option.key = 'max_attempts' then
       if v_option.kind <> 'number' or v_option.value !~ '^[0-9]{1,7}$'
          or v_option.value::integer not between 1 and 1000000 then
         perform windlass.refuse(p_job, v_option.key, 'is not a whole number from 1 to 1000000');
+      end if;
+    elsif v_option.key = 'unique' then
+      if v_option.value <> '"live"' then
+        perform windlass.refuse(p_job, v_option.key, 'is not live');
+      end if;
+    elsif v_option.key = 'again_of' then
+      if v_option.value !~* '^"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"$' then
+        perform windlass.refuse(p_job, v_option.key, 'is not a UUID');
       end if;
     elsif v_option.kind <> 'number'
           or v_option.value !~ '^[0-9]{1,10}([.][0-9]{1,30})?([eE][+-]?[0-9]{1,2})?$'

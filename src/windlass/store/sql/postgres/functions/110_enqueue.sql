@@ -22,6 +22,8 @@ create or replace function windlass.enqueue(
   p_options json default null,
   p_job_version text default null,
   p_trace text default null,
+  p_metadata json default null,
+  p_enqueued_by uuid default null,
   out id uuid, out created boolean, out status text,
   out created_at timestamptz, out scheduled_for timestamptz
 )
@@ -38,6 +40,7 @@ declare
   v_input json := coalesce(p_input, windlass.default_input(p_tenant, p_job));
   v_text text := v_input::text;
   v_options json := windlass.check_options(p_job, p_options);
+  v_metadata json := windlass.check_metadata(p_job, p_metadata);
   v_queue text := p_queue;
   v_priority integer := p_priority;
   v_owner uuid;
@@ -66,8 +69,11 @@ begin
   end if;
   perform windlass.check_length(p_job, 'key_ttl', p_key_ttl);
   perform windlass.check_tags(p_job, p_tags);
+  perform windlass.check_trace(p_job, p_trace);
   if p_key_ttl is not null and p_key is null then
     perform windlass.refuse(p_job, 'key_ttl', 'needs a key');
+  elsif p_key is null and v_options ->> 'unique' is not null then
+    perform windlass.refuse(p_job, 'unique', 'needs a key');
   elsif p_delay is not null and p_at is not null then
     perform windlass.refuse(p_job, 'delay', 'excludes at: give one of them');
   elsif p_expires_in is not null and p_expires_at is not null then
@@ -89,7 +95,8 @@ begin
     if found then
       return;
     end if;
-    v_owner := windlass.take_key(p_tenant, p_job, p_key, id, v_input, p_key_ttl, v_now);
+    v_owner := windlass.take_key(p_tenant, p_job, p_key, id, v_input, p_key_ttl,
+                                 coalesce(v_options ->> 'unique' = 'live', false), v_now);
     if v_owner <> id then
       id := v_owner;
       select * into status, created_at, scheduled_for from windlass.known_run(p_tenant, id);
@@ -98,9 +105,10 @@ begin
   end if;
 
   insert into windlass.runs (tenant, id, job, job_version, queue, priority, input, options, key,
-                             tags, trace, created_at, scheduled_for, expires_at, deadline_at)
+                             tags, trace, metadata, enqueued_by, created_at, scheduled_for,
+                             expires_at, deadline_at)
   values (p_tenant, id, p_job, p_job_version, v_queue, v_priority, v_input, v_options, p_key,
-          p_tags, p_trace, v_now, v_due, v_expires, v_deadline)
+          p_tags, p_trace, v_metadata, p_enqueued_by, v_now, v_due, v_expires, v_deadline)
   on conflict do nothing;
   if not found then
     select * into status, created_at, scheduled_for from windlass.known_run(p_tenant, id);

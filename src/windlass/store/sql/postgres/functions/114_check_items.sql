@@ -9,12 +9,12 @@ declare
   v_kind text := json_typeof(p_value);
   v_text text := p_value #>> '{}';
 begin
-  if v_kind = 'null' or p_name in ('input', 'options') then
-    return;  -- of the latter two, what is in them is looked at where they are stored
+  if v_kind = 'null' or p_name in ('input', 'options', 'metadata') then
+    return;  -- of the latter three, what is in them is looked at where they are stored
   end if;
   case p_name
-    when 'id', 'tenant', 'job', 'job_version', 'queue', 'key', 'trace', 'at', 'expires_at',
-         'deadline_at' then
+    when 'id', 'tenant', 'job', 'job_version', 'queue', 'key', 'trace', 'enqueued_by', 'at',
+         'expires_at', 'deadline_at' then
       if v_kind <> 'string' then
         perform windlass.refuse(p_job, p_name, 'is not a text');
       end if;
@@ -30,10 +30,11 @@ begin
       perform windlass.refuse(p_job, p_name, 'is no argument of windlass.enqueue');
   end case;
   case p_name
-    when 'id' then
+    when 'id', 'enqueued_by' then
       if v_text !~* '^[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$' then
-        perform windlass.refuse(p_job, 'id', 'is not a UUID');
+        perform windlass.refuse(p_job, p_name, 'is not a UUID');
       end if;
+    when 'trace' then perform windlass.check_trace(p_job, v_text);
     when 'tenant' then perform windlass.check_tenant(p_job, v_text);
     when 'job' then perform windlass.check_job(v_text);
     when 'queue' then perform windlass.check_queue(p_job, v_text);
@@ -104,14 +105,17 @@ create or replace function windlass.is_plain_member(p_name text, p_value json) r
 language sql immutable
 return case p_name
   when 'input' then true
-  when 'options' then true
+  when 'metadata' then true
+  when 'options' then position('unique' in p_value::text) = 0
   when 'id' then p_value::text like '"________-____-____-____-____________"'
                  and p_value::text ~ '^"[0-9a-f-]+"$'
+  when 'enqueued_by' then p_value::text like '"________-____-____-____-____________"'
+                          and p_value::text ~ '^"[0-9a-f-]+"$'
   when 'job' then octet_length(p_value::text) <= 202 and p_value::text ~ '^"[A-Za-z0-9_.:-]+"$'
   when 'queue' then octet_length(p_value::text) <= 202 and p_value::text ~ '^"[A-Za-z0-9_.:-]+"$'
   when 'tenant' then octet_length(p_value::text) <= 102 and p_value::text ~ '^"[A-Za-z0-9]+"$'
   when 'job_version' then left(p_value::text, 1) = '"'
-  when 'trace' then left(p_value::text, 1) = '"'
+  when 'trace' then octet_length(p_value::text) <= 102 and p_value::text ~ '^"[0-9a-f-]+"$'
   when 'priority' then octet_length(p_value::text) <= 4 and p_value::text ~ '^-?[0-9]+$'
   when 'key' then octet_length(p_value::text) <= 500 and p_value::text ~ '^"[^"\\]+"$'
   when 'tags' then octet_length(p_value::text) <= 200
@@ -143,6 +147,8 @@ begin
     perform windlass.refuse(v_job, 'queue', 'is missing');
   elsif p_item ->> 'key_ttl' is not null and p_item ->> 'key' is null then
     perform windlass.refuse(v_job, 'key_ttl', 'needs a key');
+  elsif p_item -> 'options' ->> 'unique' is not null and p_item ->> 'key' is null then
+    perform windlass.refuse(v_job, 'unique', 'needs a key');
   elsif p_item ->> 'delay' is not null and p_item ->> 'at' is not null then
     perform windlass.refuse(v_job, 'delay', 'excludes at: give one of them');
   elsif p_item ->> 'expires_in' is not null and p_item ->> 'expires_at' is not null then

@@ -1,8 +1,10 @@
 -- Enqueue a batch of runs without options (no key, delay, tags, expiry, deadline), by parallel arrays: the
--- same as windlass.enqueue_many without the reading of JSON. All or none. Returns as that does.
+-- same as windlass.enqueue_many without the reading of JSON. All have the same trace, and the same run in
+-- whose handler they were enqueued, if any. All or none. Returns as that does.
 create or replace function windlass.enqueue_plain(
   p_tenants text[], p_ids uuid[], p_jobs text[], p_versions text[], p_queues text[],
-  p_priorities integer[], p_inputs json[]
+  p_priorities integer[], p_inputs json[], p_trace text default null,
+  p_enqueued_by uuid default null
 ) returns json
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -13,10 +15,12 @@ declare
 begin
   perform windlass.check_plain(p_tenants, p_ids, p_jobs, p_queues, p_priorities);
   perform windlass.check_json('input', p_inputs);
-  insert into windlass.runs (tenant, id, job, job_version, queue, priority, input,
-                             created_at, scheduled_for)
+  perform windlass.check_trace(p_jobs[1], p_trace);
+  insert into windlass.runs (tenant, id, job, job_version, queue, priority, input, trace,
+                             enqueued_by, created_at, scheduled_for)
   select x.tenant, x.id, x.job, x.version, x.queue, x.priority,
-         coalesce(x.input, windlass.default_input(x.tenant, x.job)), v_now, v_now
+         coalesce(x.input, windlass.default_input(x.tenant, x.job)), p_trace, p_enqueued_by,
+         v_now, v_now
     from unnest(p_tenants, p_ids, p_jobs, p_versions, p_queues, p_priorities, p_inputs)
          as x(tenant, id, job, version, queue, priority, input)
    order by x.id, x.tenant;  -- in one order for everybody: two may have the same ids
@@ -35,7 +39,8 @@ exception when unique_violation then
   return windlass.enqueue_many(
     (select json_agg(case when x.input is null then (row_to_json(x)::jsonb - 'input')::json
                           else row_to_json(x) end)
-       from unnest(p_tenants, p_ids, p_jobs, p_versions, p_queues, p_priorities, p_inputs)
-            as x(tenant, id, job, job_version, queue, priority, input)), false);
+       from (select u.*, p_trace as trace, p_enqueued_by as enqueued_by
+               from unnest(p_tenants, p_ids, p_jobs, p_versions, p_queues, p_priorities, p_inputs)
+                    as u(tenant, id, job, job_version, queue, priority, input)) x), false);
 end
 $$;

@@ -34,12 +34,13 @@ begin
     -- Keys are taken in one order by everybody; one key, in the order of the batch.
     for v_item in
       select x.n, x.id, coalesce(x.tenant, 'default') as tenant, x.job, x.key, x.key_ttl,
+             coalesce(x.options ->> 'unique' = 'live', false) as live,
              coalesce(x.input, p_runs -> (x.n - 1)::integer -> 'input',
                       windlass.default_input(coalesce(x.tenant, 'default'), x.job)) as input
         from rows from (json_to_recordset(p_runs)
                as (id uuid, tenant text, job text, key text, key_ttl double precision,
-                   input json)) with ordinality
-             as x(id, tenant, job, key, key_ttl, input, n)
+                   options json, input json)) with ordinality
+             as x(id, tenant, job, key, key_ttl, options, input, n)
        where x.key is not null
        order by coalesce(x.tenant, 'default'), x.job, x.key, x.n
     loop
@@ -51,7 +52,7 @@ begin
         v_owner := v_item.id;
       else
         v_owner := windlass.take_key(v_item.tenant, v_item.job, v_item.key, v_item.id,
-                                     v_item.input, v_item.key_ttl, v_now);
+                                     v_item.input, v_item.key_ttl, v_item.live, v_now);
         continue when v_owner = v_item.id;
       end if;
       v_passed := v_passed || v_item.n;
@@ -62,7 +63,8 @@ begin
   with item as (
     select coalesce(x.tenant, 'default') as tenant, x.id, x.job, x.job_version, x.queue,
            coalesce(x.priority, 0) as priority,
-           coalesce(x.input, 'null') as input, x.key, x.trace,
+           coalesce(x.input, 'null') as input, x.key, x.trace, x.enqueued_by,
+           windlass.check_metadata(x.job, x.metadata) as metadata,
            -- What is plainly right is let through; the functions are for the rest.
            case when x.options::text ~ ('^[{]("max_attempts":[1-9][0-9]{0,5})?'
                                         '(,?"timeout":[1-9][0-9]{0,8}([.][0-9]{1,6})?)?[}]$')
@@ -89,18 +91,19 @@ begin
                 else windlass.check_instant(x.job, 'deadline_at', x.deadline_at) end as deadline_at
       from rows from (json_to_recordset(p_runs)
              as (tenant text, id uuid, job text, job_version text, queue text, priority integer,
-                 input json, options json, key text, tags text[], trace text,
-                 at timestamptz, delay double precision,
+                 input json, options json, key text, tags text[], trace text, metadata json,
+                 enqueued_by uuid, at timestamptz, delay double precision,
                  expires_in double precision, expires_at timestamptz,
                  deadline_in double precision, deadline_at timestamptz)) with ordinality
            as x(tenant, id, job, job_version, queue, priority, input, options, key, tags, trace,
-                at, delay, expires_in, expires_at, deadline_in, deadline_at, n)
+                metadata, enqueued_by, at, delay, expires_in, expires_at, deadline_in, deadline_at, n)
      where v_passed = '{}' or not x.n = any (v_passed)
   ), fresh as (
     insert into windlass.runs (tenant, id, job, job_version, queue, priority, input, options, key,
-                               tags, trace, created_at, scheduled_for, expires_at, deadline_at)
+                               tags, trace, metadata, enqueued_by, created_at, scheduled_for,
+                               expires_at, deadline_at)
     select i.tenant, i.id, i.job, i.job_version, i.queue, i.priority, i.input, i.options, i.key,
-           i.tags, i.trace, v_now, i.due, i.expires_at, i.deadline_at
+           i.tags, i.trace, i.metadata, i.enqueued_by, v_now, i.due, i.expires_at, i.deadline_at
       from item i
      order by i.id, i.tenant  -- in one order for everybody: two may have the same ids
     on conflict do nothing

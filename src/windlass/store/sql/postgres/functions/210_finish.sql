@@ -1,7 +1,9 @@
 -- Record the ends of attempts. Items: tenant, id, token, outcome (succeeded, retry, failed,
--- snoozed, canceled, released, crashed), and as they apply delay, failure, result, error, counts,
--- timed_out, version (of the definition that was run). An item counts only under the lease's
+-- snoozed, sleeping, waiting, continued, canceled, released, crashed), and as they apply delay, failure, result,
+-- error, counts, timed_out, version (of the definition that was run), waits (the paths of the steps in
+-- which it sleeps or waits) and until (when it goes on at the latest). An item counts only under the lease's
 -- token; the others are returned, as by windlass.succeed. Of a success, error and timed_out say nothing.
+-- The result of one that is continued is the input with which the run goes on.
 --
 -- crashed is told by a worker that outlived its handler: crash_count + 1, and the run is ready
 -- again, or failed where a failure is given.
@@ -14,6 +16,7 @@ language plpgsql volatile security definer
 set extra_float_digits = 1
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set plan_cache_mode = force_generic_plan
 set lock_timeout = '500ms'
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -35,7 +38,7 @@ begin
       from json_to_recordset(p_finishes)
            as x(tenant text, id uuid, token bigint, outcome text, delay double precision,
                 failure text, result json, error json, counts boolean, timed_out boolean,
-                version text)
+                version text, until timestamptz, waits text[])
   ), held as materialized (
     select l.place, i.*
       from item i
@@ -45,7 +48,7 @@ begin
   ), gone as (
     delete from windlass.leases l using held i where l.ctid = i.place
     returning l.*, i.outcome, greatest(i.delay, 0) as delay, coalesce(i.counts, false) as counts,
-              i.timed_out, i.version, i.failure as told_failure,
+              i.timed_out, i.version, i.until, i.waits, i.failure as told_failure,
               windlass.check_result(i.result) as result,
               windlass.check_error(l.job, i.error) as error
   ), stamp as materialized (
@@ -58,7 +61,8 @@ begin
            g.attempt, g.failures, g.crash_count, g.token, g.seq,
            null, g.deadline_at,  -- it was claimed once: it has started in time
            'running',
-           case when g.delay > 0 then s.at + windlass.check_length(g.job, 'delay', g.delay) end,
+           case when g.outcome in ('sleeping', 'waiting') then coalesce(g.until, 'infinity')
+                when g.delay > 0 then s.at + windlass.check_length(g.job, 'delay', g.delay) end,
            null, g.worker_no, g.started_at, g.started_seq, g.intent,
            windlass.verb_of(g.outcome, g.told_failure), g.counts, g.timed_out, g.version,
            g.told_failure,
@@ -66,7 +70,11 @@ begin
            coalesce(g.reason, case when g.outcome = 'canceled' then g.error ->> 'message' end),
            g.result, g.error,
            case when g.outcome in ('retry', 'snoozed')
-                then json_build_object('delay', coalesce(g.delay, 0)) end
+                then json_build_object('delay', coalesce(g.delay, 0))
+                when g.outcome in ('sleeping', 'waiting')
+                then json_strip_nulls(json_build_object('for', g.waits, 'until', windlass.iso(g.until)))
+                end,
+           case when g.outcome in ('sleeping', 'waiting') then g.waits end
          )::windlass.move)
     into v_gone, v_now, v_tenants, v_ids, v_tokens, v_moves
     from gone g, stamp s;

@@ -11,6 +11,7 @@ create or replace function windlass.succeed(
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set plan_cache_mode = force_generic_plan
 set lock_timeout = '500ms'
 set enable_seqscan = off
 set enable_bitmapscan = off

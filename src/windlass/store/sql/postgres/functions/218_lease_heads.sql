@@ -19,11 +19,12 @@ create or replace function windlass.lease_heads(
   kind text, tenant text, id uuid, job text, queue text, token bigint, attempt integer,
   failures integer, crash_count integer, input json, options json, trace text, rank integer,
   ready_at timestamptz, started_at timestamptz, schedule uuid, slot timestamptz,
-  deadline_at timestamptz
+  deadline_at timestamptz, extras json
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -113,9 +114,12 @@ begin
       )
       select 'run', t.tenant, t.id, t.job, t.queue, t.token, t.attempt, t.failures,
              t.crash_count, n.input, n.options, n.trace, t.rank, t.ready_at, v_at, n.schedule,
-             n.slot, t.deadline_at
+             n.slot, t.deadline_at,
+             windlass.extras_of(n.tags, n.key, n.metadata, n.enqueued_by, n.scheduled_for,
+                                t.ready_at, n.links)
         from taken t
-       cross join lateral (select r.input, r.options, r.trace, r.schedule, r.slot
+       cross join lateral (select r.input, r.options, r.trace, r.schedule, r.slot, r.tags, r.key,
+                                  r.metadata, r.enqueued_by, r.scheduled_for, r.links
                              from windlass.runs r
                             where r.tenant = t.tenant and r.id = t.id limit 1) n
        order by t.rank, t.ready_at, t.id;

@@ -9,7 +9,7 @@ create or replace function windlass.claim(
   tenant text, id uuid, job text, queue text, token bigint, attempt integer, failures integer,
   crash_count integer, input json, options json, trace text, rank integer,
   ready_at timestamptz, started_at timestamptz, schedule uuid, slot timestamptz,
-  deadline_at timestamptz
+  deadline_at timestamptz, extras json
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -29,7 +29,7 @@ begin
   return query
     select h.tenant, h.id, h.job, h.queue, h.token, h.attempt, h.failures, h.crash_count, h.input,
            h.options, h.trace, h.rank, h.ready_at, h.started_at, h.schedule, h.slot,
-           h.deadline_at
+           h.deadline_at, h.extras
       from windlass.lease_heads(v_worker_no, p_claim_no, p_limit, p_jobs, p_queues, p_after,
                                 p_window, coalesce(p_turn, p_claim_no), v_now) h
      where h.kind = 'run';

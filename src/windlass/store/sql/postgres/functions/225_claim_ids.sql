@@ -7,7 +7,7 @@ create or replace function windlass.claim_ids(
   tenant text, id uuid, job text, queue text, token bigint, attempt integer, failures integer,
   crash_count integer, input json, options json, trace text, rank integer,
   ready_at timestamptz, started_at timestamptz, schedule uuid, slot timestamptz,
-  deadline_at timestamptz
+  deadline_at timestamptz, extras json
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp

@@ -22,7 +22,7 @@ create or replace function windlass.cycle(
   kind text, tenant text, id uuid, job text, queue text, token bigint, attempt integer,
   failures integer, crash_count integer, input json, options json, trace text, rank integer,
   ready_at timestamptz, started_at timestamptz, schedule uuid, slot timestamptz,
-  deadline_at timestamptz
+  deadline_at timestamptz, extras json
 )
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -41,7 +41,7 @@ begin
       select case when s.busy then 'busy' else 'lost' end, s.tenant, s.id, null::text, null::text, s.token, null::integer,
              null::integer, null::integer, null::json, null::json, null::text, null::integer,
              null::timestamptz, null::timestamptz, null::uuid, null::timestamptz,
-             null::timestamptz
+             null::timestamptz, null::json
         from windlass.succeed(p_tenants, p_ids, p_tokens, p_results) s;
   end if;
   if p_others is not null then
@@ -49,7 +49,7 @@ begin
       select case when s.busy then 'busy' else 'lost' end, s.tenant, s.id, null::text, null::text, s.token, null::integer,
              null::integer, null::integer, null::json, null::json, null::text, null::integer,
              null::timestamptz, null::timestamptz, null::uuid, null::timestamptz,
-             null::timestamptz
+             null::timestamptz, null::json
         from windlass.finish(p_others) s;
   end if;
   if p_limit > 0 then

@@ -49,11 +49,16 @@ begin
   if p_dispatch then
     v_now := windlass.now();
     select json_agg(json_build_object('tenant', d.tenant, 'id', d.id)) into v_dispatched
-      from windlass.dispatch(p_limit) d;
+      from (select d.tenant, d.id from windlass.dispatch(p_limit) d
+            union all
+            select t.tenant, t.id from windlass.tend(p_limit) t) d;
     -- What was due before, somebody else has locked: it is found at the next look. What is due
     -- beyond the years that clients know is nothing to wait for.
     select t.due_at into v_due from windlass.timers t
      where t.due_at > v_now and t.due_at < '9999-12-31Z' order by t.due_at limit 1;
+    if exists (select 1 from windlass.wakes) then
+      v_due := least(v_due, v_now + interval '25 ms');
+    end if;
   end if;
   return json_build_object(
     'now', windlass.now(), 'dispatched', v_dispatched, 'expired', v_expired,

@@ -3,9 +3,16 @@
 
 -- The events. A run that was due at once was enqueued when its record was made; an attempt's start is
 -- told by the lease, and later by the attempt; a success by the record, or by an attempt if the run was
--- reopened. Everything else has a row.
+-- reopened; the end of a step by the step. Everything else has a row.
 create or replace view windlass.events with (security_invoker = true) as
 select e.tenant, e.subject, e.seq, e.type, e.at, e.attempt, e.data from windlass.event_rows e
+ union all
+select s.tenant, s.run, s.seq,
+       case when s.state = 'done' and s.kind = 'phase' then 'phase.completed'
+            when s.state = 'done' then 'step.succeeded' when s.state = 'failed' then 'step.failed'
+            else 'step.timed_out' end,
+       s.at, s.attempt, json_build_object('step', s.path)
+  from windlass.steps s where s.seq is not null
  union all
 select r.tenant, r.id, 1, 'run.enqueued', r.created_at, 0, null
   from windlass.runs r

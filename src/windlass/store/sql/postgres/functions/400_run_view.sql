@@ -6,6 +6,7 @@ select r.tenant, r.id, r.job, r.queue,
        coalesce(r.status,
                 case when q.id is not null then 'queued'
                      when l.id is not null then 'running'
+                     when t.why = 'wait' then 'waiting'
                      else 'scheduled' end) as status,
        r.priority,
        coalesce(r.attempt, l.attempt, q.attempt, t.attempt, 0) as attempt,
@@ -22,7 +23,7 @@ select r.tenant, r.id, r.job, r.queue,
        r.input, r.key, coalesce(r.tags, '{}') as tags, r.options, r.trace,
        r.result, r.error, r.failure,
        l.intent, coalesce(r.reason, l.reason) as reason,
-       t.why as waiting_for, t.due_at,
+       t.why as waiting_for, nullif(t.due_at, 'infinity') as due_at,
        r.expires_at,
        coalesce(r.started_at, l.started_at, a.started_at) as started_at,
        r.finished_at, r.stale_at, f.discarded_at,
@@ -30,12 +31,14 @@ select r.tenant, r.id, r.job, r.queue,
                 'worker ' || l.worker_no, a.worker) as worker,
        p.fraction as progress, p.message as progress_message,
        coalesce(a.attempts, '[]') as attempts,
-       r.schedule, r.slot, r.deadline_at
+       r.schedule, r.slot, r.deadline_at, r.metadata, r.enqueued_by, coalesce(t.waits, '{}') as waits,
+       k.parent, k.root, p.detail as progress_detail, p.at as progress_at
   from windlass.runs r
   left join windlass.ready q on q.tenant = r.tenant and q.id = r.id
   left join windlass.leases l on l.tenant = r.tenant and l.id = r.id
   left join windlass.timers t on t.tenant = r.tenant and t.id = r.id
   left join windlass.failures f on f.tenant = r.tenant and f.id = r.id
+  left join windlass.children k on k.tenant = r.tenant and k.id = r.id
   left join windlass.progress p on p.tenant = r.tenant and p.id = r.id
   left join lateral (
     select json_agg(json_build_object(

@@ -1,6 +1,7 @@
 -- What is left to do for some queues and jobs (null: all), over all tenants. Each count stops
 -- at p_most of its own, so that the answer costs the same whatever the backlog, and none is
--- hidden by another. What is due counts as ready: a dispatcher moves it any moment now.
+-- hidden by another. What is due counts as ready, and so does what was woken because a child has ended:
+-- a dispatcher moves it any moment now.
 create or replace function windlass.backlog(
   p_queues text[] default null, p_jobs text[] default null, p_most integer default 100000,
   out ready integer, out running integer, out retrying integer, out scheduled integer,
@@ -33,9 +34,9 @@ begin
              and (p_jobs is null or t.job = any (p_jobs)) limit p_most) x;
   select count(*) into scheduled
     from (select 1 from windlass.timers t
-           where t.why <> 'backoff' and t.due_at > v_now
+           where t.why not in ('backoff', 'wait') and t.due_at > v_now
              and (p_queues is null or t.queue = any (p_queues))
              and (p_jobs is null or t.job = any (p_jobs)) limit p_most) x;
-  ready := ready + v_due;
+  ready := ready + v_due + (select count(*) from (select 1 from windlass.wakes limit p_most) x);
 end
 $$;

@@ -1,7 +1,9 @@
 -- Take a run out of its end, for a move by this verb (see windlass.make_moves): its record is that of
 -- a live run again, it is no dead letter, and its schedule counts it. Token, attempt and seq go on,
--- failures and crash_count start at zero, and it has neither expiry nor deadline any more. Options:
+-- failures and crash_count start at zero, and it has neither expiry nor deadline any more. Its steps that
+-- failed are tried anew, those that are done stay done. Options:
 -- those that it has from now on, where p_max_attempts is given.
+-- A key that is its own while it lives must not be another live run's (WL011).
 -- All null: there is no such run, or it has not ended. One that the verb may not reopen raises WL002.
 create or replace function windlass.reopen_run(
   p_tenant text, p_id uuid, p_verb text, p_max_attempts integer default null
@@ -24,6 +26,9 @@ begin
         or (v_run.status = 'succeeded' and v_run.stale_at is null) then
     perform windlass.refuse_verb(p_id, v_run.status, p_verb);
   end if;
+  if v_run.key is not null and v_run.options ->> 'unique' = 'live' then
+    perform windlass.keep_key(v_run, windlass.now());
+  end if;
   if v_run.status = 'succeeded' then
     -- Only the record tells of this attempt, and it will not any more.
     insert into windlass.attempt_rows (tenant, run, attempt, token, worker, outcome, started_seq,
@@ -41,6 +46,11 @@ begin
                         else (coalesce(r.options::jsonb, '{}')
                               || jsonb_build_object('max_attempts', p_max_attempts))::json end
    where r.tenant = p_tenant and r.id = p_id;
+  -- A step that failed is the record of its event: it is kept, in a generation of its own. No attempt
+  -- that is to come has that number.
+  update windlass.steps s set generation = -v_run.attempt
+   where s.tenant = p_tenant and s.run = p_id and s.generation = 0
+     and s.state in ('failed', 'retrying');
   if v_run.schedule is not null then
     -- It lives again, and its schedule's overlap is judged by that. The lock waits for whoever
     -- is just judging, and keeps the schedule from being deleted meanwhile.
@@ -56,6 +66,7 @@ begin
              null, null,
              v_run.status, null, null, null, null, null, null,
              p_verb, false, false, null,
-             null, null, null, null, null)::windlass.move;
+             null, null, null, null, null,
+             null)::windlass.move;
 end
 $$;

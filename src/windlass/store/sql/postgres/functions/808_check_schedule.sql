@@ -50,6 +50,13 @@ begin
         end if;
         perform windlass.check_tags(p_new.job,
                                     array(select json_array_elements_text(v_option.value)));
+      when 'trace' then
+        if v_option.kind <> 'string' then
+          perform windlass.refuse(p_new.job, 'trace', 'is not a text');
+        end if;
+        perform windlass.check_trace(p_new.job, v_option.text);
+      when 'metadata' then
+        perform windlass.check_metadata(p_new.job, v_option.value);
       else
         perform windlass.refuse(p_new.job, v_option.key, 'is no option of a schedule');
     end case;

@@ -9,7 +9,7 @@ begin
   with item as (
     select x.tenant, x.schedule, x.slot, r.id, r.job, r.job_version, r.queue,
            coalesce(r.priority, 0) as priority, coalesce(r.input, 'null') as input, r.options,
-           r.tags, r.trace, coalesce(r.at, x.slot) as scheduled_for,
+           r.tags, r.trace, r.metadata, coalesce(r.at, x.slot) as scheduled_for,
            greatest(p_now, r.at) as due,
            case when r.expires_in is not null then p_now + make_interval(secs => r.expires_in)
                 else r.expires_at end as expires_at,
@@ -18,16 +18,16 @@ begin
       from json_to_recordset(p_items) as x(tenant text, schedule uuid, slot timestamptz, run json)
      cross join lateral json_to_record(x.run)
            as r(id uuid, job text, job_version text, queue text, priority integer, input json,
-                options json, tags text[], trace text, at timestamptz,
+                options json, tags text[], trace text, metadata json, at timestamptz,
                 expires_in double precision, expires_at timestamptz,
                 deadline_in double precision, deadline_at timestamptz)
   ), fresh as (
     insert into windlass.runs (tenant, id, job, job_version, queue, priority, input, options,
-                               tags, trace, created_at, scheduled_for, expires_at, deadline_at,
-                               schedule, slot)
+                               tags, trace, metadata, created_at, scheduled_for, expires_at,
+                               deadline_at, schedule, slot)
     select i.tenant, i.id, i.job, i.job_version, i.queue, i.priority, i.input, i.options,
-           i.tags, i.trace, p_now, i.scheduled_for, i.expires_at, i.deadline_at, i.schedule,
-           i.slot
+           i.tags, i.trace, i.metadata, p_now, i.scheduled_for, i.expires_at, i.deadline_at,
+           i.schedule, i.slot
       from item i
   ), made_ready as (
     insert into windlass.ready (tenant, id, job, queue, rank, ready_at,

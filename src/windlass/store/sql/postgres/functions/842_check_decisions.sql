@@ -16,7 +16,8 @@ begin
      cross join lateral json_to_recordset(x.slots) as s(slot timestamptz, run json)
      cross join lateral json_to_record(s.run)
            as r(id uuid, job text, queue text, priority integer, input json, options json,
-                tags text[], at timestamptz, expires_in double precision, expires_at timestamptz,
+                tags text[], trace text, metadata json, at timestamptz,
+                expires_in double precision, expires_at timestamptz,
                 deadline_in double precision, deadline_at timestamptz)
   loop
     if v_run.slot is null or v_run.id is null or v_run.job is null or v_run.queue is null then
@@ -34,6 +35,8 @@ begin
     perform windlass.check_queue(v_run.job, v_run.queue);
     perform windlass.check_priority(v_run.job, v_run.priority);
     perform windlass.check_tags(v_run.job, v_run.tags);
+    perform windlass.check_trace(v_run.job, v_run.trace);
+    perform windlass.check_metadata(v_run.job, v_run.metadata);
   end loop;
 end
 $$;

@@ -20,6 +20,9 @@ create table windlass.jobs (
   retry         json not null default '{}',
   parameters    json,
   default_input json,
+  defaults      json,
+  on_failure    json,  -- who handles the failures of its runs
+  phases        json,  -- the names of a pipeline's phases, in order
   version       text,
   created_at    timestamptz not null,
   updated_at    timestamptz not null,
@@ -38,6 +41,8 @@ create table windlass.runs (
   key           text,
   tags          text[],
   trace         text,
+  metadata      json,
+  enqueued_by   uuid,  -- the run in whose handler this one was enqueued
   created_at    timestamptz not null,
   scheduled_for timestamptz not null,
   expires_at    timestamptz,
@@ -68,6 +73,8 @@ create table windlass.runs (
 
 -- Not for a lookup by (tenant, id), see README.md: one that says nothing of the job cannot use it.
 create index runs_by_job on windlass.runs (job, tenant, id) where job is not null;
+-- Only runs that have a key pay for it.
+create index runs_by_key on windlass.runs (key, tenant, id) where key is not null;
 
 create table windlass.timers (
   tenant      text not null,
@@ -76,7 +83,7 @@ create table windlass.timers (
   queue       text not null,
   rank        integer not null,
   due_at      timestamptz not null,
-  why         text not null check (why in ('delay', 'backoff', 'snooze')),
+  why         text not null check (why in ('delay', 'backoff', 'snooze', 'sleep', 'wait', 'held')),
   attempt     integer not null,
   failures    integer not null,
   crash_count integer not null,
@@ -84,6 +91,7 @@ create table windlass.timers (
   seq         integer not null,
   expires_at  timestamptz,
   deadline_at timestamptz,
+  waits       text[],  -- the paths of the steps in which it sleeps or waits
   primary key (tenant, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
@@ -92,6 +100,7 @@ create index timers_by_expiry on windlass.timers (expires_at) where expires_at i
 create index timers_by_deadline on windlass.timers (deadline_at) where deadline_at is not null;
 -- What backs off is found without reading what is scheduled.
 create index timers_in_backoff on windlass.timers (job, queue) where why = 'backoff';
+create index timers_waiting on windlass.timers (why, tenant, id) where why = 'wait';
 
 create table windlass.ready (
   tenant       text not null,
@@ -152,7 +161,18 @@ create type windlass.move as (
   started_seq integer, intent text,
   -- what happens to it, and what is known of that; `at` may be another time by then
   verb text, counts boolean, timed_out boolean, version text,
-  failure text, reason text, result json, error json, data json
+  failure text, reason text, result json, error json, data json,
+  -- the steps in which it sleeps or waits
+  waits text[]
+);
+
+-- What a listing asks for, see windlass.find_ids; null: anything. Statuses are those that may match.
+create type windlass.run_filter as (
+  tenant text, statuses text[], job text, queue text, tag text, key text, schedule uuid,
+  worker text, failure text, error text, dead boolean,
+  created_from timestamptz, created_to timestamptz,
+  finished_from timestamptz, finished_to timestamptz,
+  before uuid, "limit" integer
 );
 
 -- A worker's number stands for it in leases and records; its name is kept here when it is gone. No
@@ -161,6 +181,8 @@ create table windlass.worker_names (
   worker_no integer generated always as identity primary key,
   name      text not null
 );
+
+create index worker_names_by_name on windlass.worker_names (name);
 
 create table windlass.workers (
   id          text primary key,
@@ -199,8 +221,8 @@ create table windlass.attempt_rows (
   attempt     integer not null,
   token       bigint not null,
   worker      text not null,
-  outcome     text not null check (outcome in ('succeeded', 'failed', 'timeout', 'snoozed',
-                                               'canceled', 'interrupted', 'crashed')),
+  outcome     text not null check (outcome in ('succeeded', 'failed', 'timeout', 'snoozed', 'waited',
+                                               'continued', 'canceled', 'interrupted', 'crashed')),
   started_seq integer not null,
   ended_seq   integer not null,
   started_at  timestamptz not null,
@@ -209,6 +231,61 @@ create table windlass.attempt_rows (
   version     text,
   primary key (tenant, run, attempt)
 );
+
+-- What runs remember of their steps, see domain/step.py. Those of the inputs that a run went on from
+-- have the number of their generation; 0 is the run's own. Those that had failed when somebody reopened
+-- the run have that of its last attempt, negative: they are tried anew.
+create table windlass.steps (
+  tenant     text not null,
+  run        uuid not null,
+  generation integer not null default 0,
+  path       text collate "C" not null,
+  kind       text not null,
+  state      text not null check (state in ('retrying', 'waiting', 'done', 'failed', 'timed_out')),
+  seq        integer,  -- of the event that ended it
+  attempt    integer not null,
+  failures   integer not null,
+  started_at timestamptz not null,
+  at         timestamptz not null,
+  until      timestamptz,
+  input      text,
+  signal     text,  -- the name of the signal that it waits for
+  value      json,
+  error      json,
+  primary key (tenant, run, generation, path),
+  check ((seq is null) = (state in ('retrying', 'waiting')))
+);
+
+-- The approvals that are asked for, see domain/approval.py.
+create index steps_asking on windlass.steps (tenant, run, path)
+  where kind = 'approval' and state = 'waiting' and generation = 0;
+
+-- The inputs that runs went on from (`return ContinueAs(…)`), numbered from 1, and when they were over.
+create table windlass.generations (
+  tenant     text not null,
+  run        uuid not null,
+  generation integer not null,
+  input      json not null,
+  attempt    integer not null,  -- the last one that had it
+  seq        integer not null,  -- of run.continued
+  at         timestamptz not null,
+  primary key (tenant, run, generation)
+);
+
+-- Signals, in the order in which they came: number is that of their event.
+create table windlass.signals (
+  tenant   text not null,
+  run      uuid not null,
+  number   integer not null,
+  name     text not null,
+  key      text,
+  payload  json not null,
+  at       timestamptz not null,
+  taken_by text,  -- the step that it answered
+  primary key (tenant, run, number)
+);
+
+create unique index signals_by_key on windlass.signals (key, tenant, run, name) where key is not null;
 
 -- The events that no record, lease or attempt tells of.
 create table windlass.event_rows (
@@ -281,6 +358,7 @@ create table windlass.run_keys (
   run        uuid not null,
   input_hash text not null,
   expires_at timestamptz,
+  live       boolean not null default false,  -- free again when its run has ended
   primary key (tenant, job, key)
 );
 
@@ -297,5 +375,6 @@ create table windlass.progress (
   fraction double precision,
   message  text,
   at       timestamptz not null,
+  detail   json,  -- units, and the phases of a pipeline
   primary key (tenant, id)
 ) with (fillfactor = 50);

@@ -70,3 +70,6 @@ create table windlass.schedule_gone (
 );
 
 alter table windlass.runs add column schedule uuid, add column slot timestamptz;
+
+-- Only runs of schedules pay for it. The predicate keeps it from a lookup by (tenant, id).
+create index runs_by_schedule on windlass.runs (schedule, tenant, id) where schedule is not null;

@@ -11,7 +11,7 @@ select e.id::text, e.created::text, e.status, extract(epoch from e.created_at)::
                         %s::text, %s::text::double precision, %s::text::text[],
                         %s::text::double precision, %s::text::timestamptz,
                         %s::text::double precision, %s::text::timestamptz, %s::text::json,
-                        %s::text, %s::text) e
+                        %s::text, %s::text, %s::text::json, %s::text::uuid) e
 
 -- name: join_enqueue_many
 select windlass.enqueue_many(%s::text::json, %s::text::boolean)::text,
@@ -19,3 +19,6 @@ select windlass.enqueue_many(%s::text::json, %s::text::boolean)::text,
 
 -- name: join_get_runs
 select windlass.json_text(v) from windlass.get_runs(%s::text, %s::text::uuid[]) v
+
+-- name: join_step
+select windlass.join_step(%s::text, %s::text::uuid, %s::text::bigint, %s::text, %s::text::json)::text

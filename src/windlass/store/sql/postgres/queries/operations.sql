@@ -19,14 +19,16 @@ select id::text, created::text, status, extract(epoch from created_at)::text,
   from windlass.enqueue(%s, %s::json, %s::uuid, %s, %s, %s::integer, %s::double precision,
                         %s::timestamptz, %s, %s::double precision, %s::text[],
                         %s::double precision, %s::timestamptz, %s::double precision, %s::timestamptz,
-                        %s::json, %s, %s)
+                        %s::json, %s, %s, %s::json, %s::uuid)
 
 -- name: enqueue_one
-select windlass.enqueue_one(%s, %s::uuid, %s, %s, %s, %s::integer, %s::json)::text
+select e::text, e ->> 'hinted'
+  from windlass.enqueue_one(%s, %s::uuid, %s, %s, %s, %s::integer, %s::json, %s, %s::uuid,
+                            %s::boolean) e
 
 -- name: enqueue_plain
 select windlass.enqueue_plain(%s::text[], %s::uuid[], %s::text[], %s::text[], %s::text[],
-                              %s::integer[], %s::json[])::text
+                              %s::integer[], %s::json[], %s, %s::uuid)::text
 
 -- name: enqueue_many
 select windlass.enqueue_many(%s::json, %s, %s)::text
@@ -39,7 +41,7 @@ select kind, tenant, id::text, job, queue, token, attempt, failures, crash_count
        input::text, options::text, trace, rank, extract(epoch from ready_at)::text,
        case when kind = 'now' then extract(epoch from started_at)::text end, schedule::text,
        extract(epoch from slot)::text, extract(epoch from deadline_at)::text,
-       extract(epoch from deadline_at - started_at)::text
+       extract(epoch from deadline_at - started_at)::text, extras::text
   from windlass.cycle(%s, %s, %s::text[], %s::uuid[], %s::bigint[], %s::json[], %s::json,
                       %s, %s::text[], %s::text[], %s::json, %s::integer, %s::text[], %s::uuid[],
                       %s::bigint)
@@ -64,7 +66,7 @@ select tenant, id::text from windlass.unpublished(%s, %s)
 select windlass.json_text(v) from windlass.cancel(%s, %s::uuid, %s) v
 
 -- name: retry
-select windlass.json_text(v) from windlass.retry(%s, %s::uuid, %s::integer) v
+select windlass.json_text(v) from windlass.retry(%s, %s::uuid, %s::integer, %s::json) v
 
 -- name: reschedule
 select windlass.json_text(v)
@@ -73,11 +75,57 @@ select windlass.json_text(v)
 -- name: reprioritize
 select windlass.json_text(v) from windlass.reprioritize(%s, %s::uuid, %s::integer, %s) v
 
+-- name: change
+select windlass.json_text(v) from windlass.change(%s, %s::uuid, %s::json) v
+
 -- name: discard
 select windlass.discard(%s, %s::uuid[])
 
--- name: progress
-select windlass.progress(%s, %s::uuid, %s, %s::double precision, %s)
+-- name: apply_to_many
+select id::text, status, refusal, detail
+  from windlass.apply_to_many(%s, %s, %s::uuid[], %s::json)
+
+-- name: record_progress
+select number, answer from windlass.record_progress(%s::json)
+
+-- name: record_steps
+select answer, path, kind, state, seq, attempt, failures, extract(epoch from started_at)::text,
+       extract(epoch from at)::text, extract(epoch from until)::text, input, signal, value::text,
+       error::text, seconds_left::text
+  from windlass.record_steps(%s::json)
+
+-- name: list_steps
+select 'step', path, kind, state, seq, attempt, failures, extract(epoch from started_at)::text,
+       extract(epoch from at)::text, extract(epoch from until)::text, input, signal, value::text,
+       error::text, "left"::text, generation
+  from windlass.list_steps(%s, %s::uuid, %s, %s, %s)
+
+-- name: start_children
+select windlass.start_children(%s, %s::uuid, %s, %s::json, %s, %s::json, %s)::text
+
+-- name: await_children
+select answer, path, kind, state, seq, attempt, failures, extract(epoch from started_at)::text,
+       extract(epoch from at)::text, extract(epoch from until)::text, input, signal, value::text,
+       error::text, seconds_left::text
+  from windlass.await_children(%s, %s::uuid, %s, %s, %s)
+
+-- name: list_children
+select windlass.json_text(c) from windlass.list_children(%s, %s::uuid, %s, %s, %s, %s) c
+
+-- name: signal
+select windlass.json_text(s) from windlass.signal(%s, %s::uuid, %s, %s::json, %s) s
+
+-- name: list_signals
+select windlass.json_text(s) from windlass.list_signals(%s, %s::uuid, %s, %s) s
+
+-- name: list_generations
+select windlass.json_text(g) from windlass.list_generations(%s, %s::uuid, %s, %s) g
+
+-- name: answer_approval
+select windlass.json_text(a) from windlass.answer_approval(%s, %s::uuid, %s, %s, %s, %s, %s) a
+
+-- name: list_approvals
+select windlass.json_text(a) from windlass.list_approvals(%s, %s::uuid, %s, %s) a
 
 -- name: get_runs
 select windlass.json_text(v) from windlass.get_runs(%s, %s::uuid[]) v
@@ -85,10 +133,17 @@ select windlass.json_text(v) from windlass.get_runs(%s, %s::uuid[]) v
 -- name: has_ended
 select windlass.has_ended(%s, %s::uuid)
 
+-- name: look_for_ends
+select id::text, has_ended::text from windlass.look_for_ends(%s, %s::uuid[])
+
 -- name: list_runs
-select windlass.json_text(v)
-  from windlass.list_runs(%s, %s, %s, %s, %s, %s, %s, %s::timestamptz, %s::timestamptz,
-                          %s::uuid, %s) v
+select document, next::text from windlass.page_runs(%s::json)
+
+-- name: find_runs
+select array_to_string(ids, ','), next::text from windlass.find_runs(%s::json)
+
+-- name: ids_between
+select id::text from windlass.ids_between(%s, %s::uuid, %s::uuid, %s) as found(id)
 
 -- name: list_attempts
 select windlass.json_text(a) from windlass.list_attempts(%s, %s::uuid, %s, %s) a
@@ -109,6 +164,12 @@ select pg_notify('windlass', ''), set_config('synchronous_commit', 'off', true)
 -- name: new_session
 -- Who answers, and how its transactions are isolated unless they say otherwise.
 select pg_backend_pid(), current_setting('default_transaction_isolation')
+
+-- name: database_reached
+-- Which database a connection leads to, by whichever name and way: its name here, its own number, and
+-- that of the server's files, which a standby shares.
+select datname::text, oid::text, (select system_identifier::text from pg_control_system())
+  from pg_database where datname = current_database()
 
 -- name: read_committed
 -- The functions lock in one statement and read in the next, which must see what was committed while

@@ -9,7 +9,7 @@
 -- keeps them right, and the history checker of the fault tests proves it.
 --
 -- What the record or the lease already says is written nowhere else. The views events and attempts
--- put a run's history together from the record, the lease, event_rows and attempt_rows.
+-- put a run's history together from the record, the lease, its steps, event_rows and attempt_rows.
 
 create table jobs (
   tenant        text not null,
@@ -21,6 +21,9 @@ create table jobs (
   retry         text not null default '{}',
   parameters    text,
   default_input text,
+  defaults      text,
+  on_failure    text,  -- who handles the failures of its runs
+  phases        text,  -- the names of a pipeline's phases, in order
   version       text,
   created_at    integer not null,
   updated_at    integer not null,
@@ -39,6 +42,8 @@ create table runs (
   key           text,
   tags          text,
   trace         text,
+  metadata      text,
+  enqueued_by   blob,  -- the run in whose handler this one was enqueued
   created_at    integer not null,
   scheduled_for integer not null,
   expires_at    integer,
@@ -69,6 +74,8 @@ create table runs (
 ) strict;
 
 create index runs_by_job on runs (tenant, job, id);
+-- Only runs that have a key pay for it.
+create index runs_by_key on runs (tenant, key, id) where key is not null;
 
 create table timers (
   tenant      text not null,
@@ -77,7 +84,7 @@ create table timers (
   queue       text not null,
   rank        integer not null,
   due_at      integer not null,
-  why         text not null check (why in ('delay', 'backoff', 'snooze')),
+  why         text not null check (why in ('delay', 'backoff', 'snooze', 'sleep', 'wait', 'held')),
   attempt     integer not null,
   failures    integer not null,
   crash_count integer not null,
@@ -85,6 +92,7 @@ create table timers (
   seq         integer not null,
   expires_at  integer,
   deadline_at integer,
+  waits       text,  -- the paths of the steps in which it sleeps or waits
   primary key (tenant, id)
 ) strict, without rowid;
 
@@ -93,6 +101,7 @@ create index timers_by_expiry on timers (expires_at) where expires_at is not nul
 create index timers_by_deadline on timers (deadline_at) where deadline_at is not null;
 -- What backs off is found without reading what is scheduled.
 create index timers_in_backoff on timers (job, queue) where why = 'backoff';
+create index timers_waiting on timers (tenant, id) where why = 'wait';
 
 -- The claim order is the tree itself: a claim reads, copies and deletes one range of it.
 create table ready (
@@ -148,6 +157,8 @@ create table worker_names (
   name      text not null
 ) strict;
 
+create index worker_names_by_name on worker_names (name);
+
 create table workers (
   id          text primary key,
   worker_no   integer not null,
@@ -184,8 +195,8 @@ create table attempt_rows (
   attempt     integer not null,
   token       integer not null,
   worker      text not null,
-  outcome     text not null check (outcome in ('succeeded', 'failed', 'timeout', 'snoozed',
-                                               'canceled', 'interrupted', 'crashed')),
+  outcome     text not null check (outcome in ('succeeded', 'failed', 'timeout', 'snoozed', 'waited',
+                                               'continued', 'canceled', 'interrupted', 'crashed')),
   started_seq integer not null,
   ended_seq   integer not null,
   started_at  integer not null,
@@ -201,6 +212,64 @@ create index attempt_rows_by_start on attempt_rows (tenant, run, started_seq);
 create index attempt_rows_succeeded on attempt_rows (tenant, run, ended_seq)
   where outcome = 'succeeded';
 
+-- What runs remember of their steps, see domain/step.py. Those of the inputs that a run went on from
+-- have the number of their generation; 0 is the run's own. Those that had failed when somebody reopened
+-- the run have that of its last attempt, negative: they are tried anew.
+create table steps (
+  tenant     text not null,
+  run        blob not null,
+  generation integer not null,
+  path       text not null,
+  kind       text not null,
+  state      text not null check (state in ('retrying', 'waiting', 'done', 'failed', 'timed_out')),
+  seq        integer,  -- of the event that ended it
+  attempt    integer not null,
+  failures   integer not null,
+  started_at integer not null,
+  at         integer not null,
+  until      integer,
+  input      text,
+  signal     text,  -- the name of the signal that it waits for
+  value      text,
+  error      text,
+  primary key (tenant, run, generation, path),
+  check ((seq is null) = (state in ('retrying', 'waiting')))
+) strict, without rowid;
+
+create index steps_by_seq on steps (tenant, run, seq) where seq is not null;
+
+-- The approvals that are asked for, see domain/approval.py.
+create index steps_asking on steps (tenant, run, path)
+  where kind = 'approval' and state = 'waiting' and generation = 0;
+
+-- The inputs that runs went on from (`return ContinueAs(…)`), numbered from 1, and when they were over.
+create table generations (
+  tenant     text not null,
+  run        blob not null,
+  generation integer not null,
+  input      text not null,
+  attempt    integer not null,  -- the last one that had it
+  seq        integer not null,  -- of run.continued
+  at         integer not null,
+  primary key (tenant, run, generation)
+) strict, without rowid;
+
+-- Signals, in the order in which they came: number is that of their event.
+create table signals (
+  tenant   text not null,
+  run      blob not null,
+  number   integer not null,
+  name     text not null,
+  key      text,
+  payload  text not null,
+  at       integer not null,
+  taken_by text,  -- the step that it answered
+  primary key (tenant, run, number)
+) strict, without rowid;
+
+create unique index signals_by_key on signals (tenant, run, name, key) where key is not null;
+create index signals_untaken on signals (tenant, run, name, number) where taken_by is null;
+
 -- The events that no record, lease or attempt tells of.
 create table event_rows (
   tenant  text not null,
@@ -215,8 +284,8 @@ create table event_rows (
 
 -- The feed: every event of every subject, in the order (era, n, place in the page). There is one
 -- writer at a time, so n is the order of the commits. A page has what one statement wrote of one
--- tenant, type, seq and attempt; its subjects are the 16 bytes of each id, one after another. Only a
--- page of one event may have data.
+-- tenant, type, seq and attempt; its subjects are the 16 bytes of each id, one after another. Its data
+-- is that of each of them.
 create table pages (
   n        integer primary key autoincrement,  -- no number is used twice, also if pages are deleted
   era      integer not null default 1,
@@ -259,6 +328,7 @@ create table run_keys (
   run        blob not null,
   input_hash text not null,
   expires_at integer,
+  live       integer not null default 0,  -- free again when its run has ended
   primary key (tenant, job, key)
 ) strict, without rowid;
 
@@ -275,6 +345,7 @@ create table progress (
   fraction real,
   message  text,
   at       integer not null,
+  detail   text,  -- units, and the phases of a pipeline
   primary key (tenant, id)
 ) strict, without rowid;
 
@@ -283,6 +354,13 @@ create table progress (
 -- otherwise SQLite collects and sorts the whole history before it returns the first row.
 create view events (tenant, subject, seq, type, at, attempt, data) as
 select tenant, subject, seq, type, at, attempt, data from event_rows
+union all
+select tenant, run, seq,
+       cast(case when state = 'done' and kind = 'phase' then 'phase.completed'
+                 when state = 'done' then 'step.succeeded' when state = 'failed' then 'step.failed'
+                 else 'step.timed_out' end as text),
+       at, attempt, cast(json_object('step', path) as text)
+  from steps where seq is not null
 union all
 select r.tenant, r.id, cast(1 as integer), cast('run.enqueued' as text), r.created_at,
        cast(0 as integer), cast(null as text)

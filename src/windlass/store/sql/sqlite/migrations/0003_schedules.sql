@@ -69,3 +69,6 @@ create table schedule_gone (
 
 alter table runs add column schedule blob;
 alter table runs add column slot integer;
+
+-- Only runs of schedules pay for it.
+create index runs_by_schedule on runs (tenant, schedule, id) where schedule is not null;

@@ -170,19 +170,20 @@ end;
 
 -- Of each tenant, the first run that is due at once brings the page of them all.
 create temp view if not exists windlass_enqueue (
-  tenant, id, job, job_version, queue, priority, input, options, key, tags, trace, created_at,
-  scheduled_for, expires_at, deadline_at, subjects
+  tenant, id, job, job_version, queue, priority, input, options, key, tags, trace, metadata,
+  enqueued_by, created_at, scheduled_for, expires_at, deadline_at, subjects
 ) as select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-            null;
+            null, null, null;
 
 create temp trigger if not exists windlass_record instead of insert on windlass_enqueue
 when new.id is not null
 begin
   insert into runs (tenant, id, job, job_version, queue, priority, input, options, key, tags,
-                    trace, created_at, scheduled_for, expires_at, deadline_at)
+                    trace, metadata, enqueued_by, created_at, scheduled_for, expires_at,
+                    deadline_at)
   values (new.tenant, new.id, new.job, new.job_version, new.queue, new.priority, new.input,
-          new.options, new.key, new.tags, new.trace, new.created_at, new.scheduled_for,
-          new.expires_at, new.deadline_at);
+          new.options, new.key, new.tags, new.trace, new.metadata, new.enqueued_by,
+          new.created_at, new.scheduled_for, new.expires_at, new.deadline_at);
   insert into ready (tenant, id, job, queue, rank, ready_at,
                      attempt, failures, crash_count, token, seq, expires_at, deadline_at)
   select new.tenant, new.id, new.job, new.queue, -new.priority, new.created_at, 0, 0, 0, 0, 1,
@@ -238,7 +239,8 @@ select count(*) from windlass_ended
 -- In the order in which they were taken. Joined from the left, so that a record that a damaged file
 -- has lost is noticed.
 select t.tenant, t.id, t.job, t.queue, t.token + 1, t.attempt + 1, t.failures, t.crash_count,
-       n.input, n.options, n.trace, t.rank, t.ready_at, n.schedule, n.slot, t.deadline_at
+       n.input, n.options, n.trace, t.rank, t.ready_at, n.schedule, n.slot, t.deadline_at,
+       n.tags, n.key, n.metadata, n.enqueued_by, nullif(n.scheduled_for, t.ready_at), nullif(n.links & 1, 0)
   from windlass_taken t left join runs n on n.tenant = t.tenant and n.id = t.id
  order by t.n
 
@@ -247,7 +249,7 @@ select queue, rank, ready_at, id from windlass_stops
 
 -- name: enqueue_at_once
 insert into windlass_enqueue (tenant, id, job, job_version, queue, priority, input, options, key,
-                              tags, trace, created_at, scheduled_for, expires_at, deadline_at,
-                              subjects)
+                              tags, trace, metadata, enqueued_by, created_at, scheduled_for,
+                              expires_at, deadline_at, subjects)
 values (:tenant, :id, :job, :job_version, :queue, :priority, :input, :options, :key,
-        :tags, :trace, :created_at, :scheduled_for, :expires_at, :deadline_at, :subjects)
+        :tags, :trace, :metadata, :enqueued_by, :created_at, :scheduled_for, :expires_at, :deadline_at, :subjects)

@@ -36,7 +36,8 @@ select r.rank, r.ready_at, r.id
 -- One run by its name, for a worker that was told of it by a message.
 select r.tenant, r.id, r.job, r.queue, r.token + 1, r.attempt + 1, r.failures, r.crash_count,
        n.input, n.options, n.trace, r.rank, r.ready_at, n.schedule, n.slot,
-       r.deadline_at
+       r.deadline_at, n.tags, n.key, n.metadata, n.enqueued_by,
+       nullif(n.scheduled_for, r.ready_at), nullif(n.links & 1, 0)
   from ready r cross join runs n on n.tenant = r.tenant and n.id = r.id
  where r.tenant = :tenant and r.id = :id
    and (r.expires_at is null or r.expires_at > :now)

@@ -1,7 +1,8 @@
 -- Control: what an operator asks of a run.
 
 -- name: run_state
-select status, stale_at, job, queue, -priority, attempt, token, seq, options, schedule, slot
+select status, stale_at, job, queue, -priority, attempt, token, seq, options, schedule, slot, key,
+       input
   from runs
  where tenant = :tenant and id = :id
 
@@ -36,6 +37,27 @@ update runs set scheduled_for = :due where tenant = :tenant and id = :id
 -- name: place_run
 update runs set queue = :queue, priority = :priority where tenant = :tenant and id = :id
 
+-- name: get_input
+select input from runs where tenant = :tenant and id = :id
+
+-- name: change_input
+update runs set input = :input where tenant = :tenant and id = :id
+
+-- name: change_tags
+update runs set tags = :tags where tenant = :tenant and id = :id
+
+-- name: delete_tag
+delete from run_tags where tenant = :tenant and tag = :tag and id = :id
+
+-- name: change_options
+update runs set options = :options where tenant = :tenant and id = :id
+
+-- name: change_expires_at
+update runs set expires_at = :at where tenant = :tenant and id = :id
+
+-- name: change_deadline_at
+update runs set deadline_at = :at where tenant = :tenant and id = :id
+
 -- name: delete_failure
 delete from failures where tenant = :tenant and id = :id
 
@@ -48,11 +70,12 @@ update failures set discarded_at = :now
 update runs set seq = seq + 1 where tenant = :tenant and id = :id
 returning seq, attempt
 
--- name: progress
-insert into progress (tenant, id, fraction, message, at)
-values (:tenant, :id, :fraction, :message, :now)
+-- name: put_progress
+insert into progress (tenant, id, fraction, message, detail, at)
+values (:tenant, :id, :fraction, :message, :detail, :now)
 on conflict (tenant, id) do update
-  set fraction = excluded.fraction, message = excluded.message, at = excluded.at
+  set fraction = excluded.fraction, message = excluded.message, detail = excluded.detail,
+      at = excluded.at
 
 -- name: lease_token
 select token from leases where tenant = :tenant and id = :id

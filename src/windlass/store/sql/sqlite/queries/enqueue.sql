@@ -4,9 +4,9 @@
 
 -- name: enqueue_run
 insert into runs (tenant, id, job, job_version, queue, priority, input, options, key, tags,
-                  trace, created_at, scheduled_for, expires_at, deadline_at)
+                  trace, metadata, enqueued_by, created_at, scheduled_for, expires_at, deadline_at)
 values (:tenant, :id, :job, :job_version, :queue, :priority, :input, :options, :key, :tags,
-        :trace, :created_at, :scheduled_for, :expires_at, :deadline_at)
+        :trace, :metadata, :enqueued_by, :created_at, :scheduled_for, :expires_at, :deadline_at)
 
 -- name: enqueue_ready
 -- What else a new run needs is copied from its row: the new rows are a stretch of rowids.
@@ -41,18 +41,33 @@ select case when r.status is not null then r.status
             then 'queued'
             when exists (select 1 from leases l where l.tenant = r.tenant and l.id = r.id)
             then 'running'
+            when exists (select 1 from timers t
+                          where t.tenant = r.tenant and t.id = r.id and t.why = 'wait')
+            then 'waiting'
             else 'scheduled' end,
        r.created_at, r.scheduled_for
   from runs r where r.tenant = :tenant and r.id = :id
 
 -- name: known_key
-select run, input_hash from run_keys
- where tenant = :tenant and job = :job and key = :key
-   and (expires_at is null or expires_at > :now)
+-- A run that has ended has its key no more if either it or the new one wants that.
+select k.run, k.input_hash from run_keys k
+ where k.tenant = :tenant and k.job = :job and k.key = :key
+   and (k.expires_at is null or k.expires_at > :now)
+   and not ((k.live or :live)
+            and exists (select 1 from runs r where r.tenant = k.tenant and r.id = k.run
+                           and r.status is not null))
+
+-- name: key_owner
+select k.run,
+       coalesce(k.expires_at <= :now, false)
+       or exists (select 1 from runs r where r.tenant = k.tenant and r.id = k.run
+                     and r.status is not null)
+  from run_keys k where k.tenant = :tenant and k.job = :job and k.key = :key
 
 -- name: take_key
--- A key whose time has passed is taken over; others were found by known_key.
-insert into run_keys (tenant, job, key, run, input_hash, expires_at)
-values (:tenant, :job, :key, :run, :input_hash, :expires_at)
+-- A key that is free is taken over; others were found by known_key.
+insert into run_keys (tenant, job, key, run, input_hash, expires_at, live)
+values (:tenant, :job, :key, :run, :input_hash, :expires_at, :live)
 on conflict (tenant, job, key) do update
-  set run = excluded.run, input_hash = excluded.input_hash, expires_at = excluded.expires_at
+  set run = excluded.run, input_hash = excluded.input_hash, expires_at = excluded.expires_at,
+      live = excluded.live

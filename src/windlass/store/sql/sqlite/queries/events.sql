@@ -6,8 +6,8 @@ insert into event_rows (tenant, subject, seq, type, at, attempt, data)
 values (:tenant, :subject, :seq, :type, :at, :attempt, :data)
 
 -- name: insert_page
-insert into pages (at, tenant, type, seq, attempt, subjects)
-values (:at, :tenant, :type, :seq, :attempt, :subjects)
+insert into pages (at, tenant, type, seq, attempt, subjects, data)
+values (:at, :tenant, :type, :seq, :attempt, :subjects, :data)
 
 -- name: list_attempts
 select attempt, token, worker, outcome, started_at, finished_at, error, version from attempts

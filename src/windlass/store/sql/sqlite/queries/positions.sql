@@ -14,7 +14,7 @@ select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
 
 -- name: get_timer
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at, null, null, null, null, null, due_at, why
+       expires_at, null, null, null, null, null, due_at, why, waits
   from timers where tenant = :tenant and id = :id
 
 -- name: delete_lease
@@ -34,9 +34,9 @@ values (:tenant, :id, :job, :queue, :rank, :attempt, :failures, :crash_count, :t
 
 -- name: insert_timer
 insert into timers (tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
-                    deadline_at, expires_at, due_at, why)
+                    deadline_at, expires_at, due_at, why, waits)
 values (:tenant, :id, :job, :queue, :rank, :attempt, :failures, :crash_count, :token, :seq,
-        :deadline_at, :expires_at, :due_at, :why)
+        :deadline_at, :expires_at, :due_at, :why, :waits)
 
 -- name: insert_lease
 insert into leases (tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,

@@ -145,9 +145,9 @@ update schedules
 
 -- name: fire_run
 insert into runs (tenant, id, job, job_version, queue, priority, input, options, key, tags,
-                  trace, created_at, scheduled_for, expires_at, deadline_at, schedule, slot)
+                  trace, metadata, enqueued_by, created_at, scheduled_for, expires_at, deadline_at, schedule, slot)
 values (:tenant, :id, :job, :job_version, :queue, :priority, :input, :options, :key, :tags,
-        :trace, :created_at, :scheduled_for, :expires_at, :deadline_at, :schedule, :slot)
+        :trace, :metadata, :enqueued_by, :created_at, :scheduled_for, :expires_at, :deadline_at, :schedule, :slot)
 
 -- name: free_schedules
 -- Those of which slots wait, one probe of the index each, and no run is live.

@@ -3,15 +3,16 @@
 
 -- name: due_timers
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at
+       expires_at, null, null, null, null, null, due_at, why, waits
   from timers where due_at <= :now order by due_at limit :limit
 
 -- name: next_due
-select min(due_at) from timers where due_at > :now
+-- Not of what waits without a limit of time.
+select min(due_at) from timers where due_at > :now and due_at < 253402214400000000
 
 -- name: expired_timers
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at
+       expires_at, null, null, null, null, null, due_at, why, waits
   from timers where expires_at <= :now order by expires_at limit :limit
 
 -- name: expired_ready
@@ -21,7 +22,7 @@ select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
 
 -- name: overrun_timers
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at
+       expires_at, null, null, null, null, null, due_at, why, waits
   from timers where deadline_at <= :now order by deadline_at limit :limit
 
 -- name: overrun_ready

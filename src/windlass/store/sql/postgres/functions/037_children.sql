@@ -1,0 +1,47 @@
+-- A run with links has ended, was reopened or deleted: see the triggers of migrations/0004_children.sql.
+-- Its parent is to be looked at, and so is the run itself if it was canceled and has children.
+create or replace function windlass.note_child() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+begin
+  if tg_op = 'UPDATE' and new.status is null then
+    update windlass.children c set state = 'live' where c.tenant = new.tenant and c.id = new.id;
+    return null;
+  end if;
+  with ended as (
+    update windlass.children c set state = 'ended'
+     where c.tenant = old.tenant and c.id = old.id and c.state <> 'ended'
+    returning c.tenant, c.parent
+  )
+  insert into windlass.wakes (tenant, run) select e.tenant, e.parent from ended e;
+  if tg_op = 'UPDATE' and new.status = 'canceled' and new.links & 2 <> 0 then
+    insert into windlass.wakes (tenant, run) values (new.tenant, new.id);
+  end if;
+  return null;
+end
+$$;
+
+-- What a step has started goes where its step goes. Of one that is tried anew, what succeeded stays.
+create or replace function windlass.move_children() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+  update windlass.children c set generation = new.generation
+   where c.parent = old.run and c.tenant = old.tenant and c.generation = old.generation
+     and c.path = old.path
+     and (new.generation > 0
+          or (select r.status from windlass.runs r
+               where r.tenant = c.tenant and r.id = c.id limit 1) is distinct from 'succeeded');
+  return null;
+end
+$$;

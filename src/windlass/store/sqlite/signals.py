@@ -1,0 +1,102 @@
+"""Signals: what is sent to runs, kept in order until a step that waits for it takes it."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.domain.event import EventType
+from windlass.domain.run import RunRef
+from windlass.domain.states import Status, Verb, advance
+from windlass.domain.step import Signal
+from windlass.store.sqlite.moves import Moves
+from windlass.store.sqlite.open_transaction import OpenTransaction, Row
+from windlass.store.sqlite.places import record_now, waiting_place
+from windlass.store.sqlite.positions import Position, lease_of
+from windlass.store.sqlite.values import (
+    blob_or_none,
+    from_micros,
+    raw_text,
+    to_blob,
+    to_json,
+    to_raw,
+    to_texts,
+)
+
+_NEXT_SEQ = {
+    Status.RUNNING: "take_seqs",
+    Status.QUEUED: "next_seq_ready",
+    Status.SCHEDULED: "next_seq_timer",
+    Status.WAITING: "next_seq_timer",
+}
+
+
+def signal(
+    tx: OpenTransaction, run: RunRef, name: str, payload: msgspec.Raw, key: str | None
+) -> Signal:
+    """Send a signal to a run, and make it ready if it waits for that."""
+    place = live_place(tx, run)
+    if key is not None:
+        known = tx.fetch_one("signal_of_key", (place.tenant, place.id, name, key))
+        if known is not None:
+            return _signal(known, created=False)
+    return _signal(send(tx, place, name, raw_text(payload), key))
+
+
+def send(tx: OpenTransaction, place: Position, name: str, payload: str, key: str | None) -> Row:
+    """Send a signal to a run that is there; returns its row."""
+    place = place._replace(seq=place.seq + 1)
+    row = (place.seq, name, tx.now, payload, key, None)
+    tx.execute("insert_signal", (place.tenant, place.id, place.seq, name, key, payload, tx.now))
+    tx.execute(_NEXT_SEQ[place.status], (place.seq, place.tenant, place.id))
+    told = to_json({"name": name, "number": place.seq})
+    tx.execute(
+        "insert_event",
+        (place.tenant, place.id, place.seq, EventType.SIGNALED, tx.now, place.attempt, told),
+    )
+    if _waits_for(tx, place, name):
+        moves = Moves(tx)
+        moves.add(place, Verb.DUE)
+        moves.apply()
+    return row
+
+
+def list_signals(
+    tx: OpenTransaction, tenant: str, run: str, after: int, limit: int
+) -> Sequence[Signal]:
+    """Return the signals that were sent to a run, in order."""
+    rows = tx.fetch("list_signals", (tenant, blob_or_none(run), after, limit))
+    return [_signal(row) for row in rows]
+
+
+def live_place(tx: OpenTransaction, run: RunRef) -> Position:
+    """Where a run is. Raises RunNotFound, and IllegalTransition if it has ended."""
+    place = waiting_place(tx, run)
+    if place is None:
+        row = tx.fetch_one("get_lease", (run.tenant, to_blob(run.id)))
+        place = None if row is None else lease_of(row)
+    status = record_now(tx, run).status if place is None else place.status
+    advance(status, Verb.SIGNAL, run=run.id)
+    assert place is not None, "a run that has not ended is somewhere"
+    return place
+
+
+def _waits_for(tx: OpenTransaction, place: Position, name: str) -> bool:
+    if place.status is not Status.WAITING:
+        return False
+    return any(
+        tx.fetch_one("waits_for_signal", (place.tenant, place.id, path, name)) is not None
+        for path in to_texts(place.waits)
+    )
+
+
+def _signal(row: Row, *, created: bool = True) -> Signal:
+    number, name, at, payload, key, taken_by = row
+    return Signal(
+        number=number,
+        name=name,
+        at=from_micros(at),
+        payload=to_raw(payload),
+        key=key,
+        taken_by=taken_by,
+        created=created,
+    )
