@@ -1,13 +1,22 @@
 """What a handler sees of its run: `Context` in async handlers, `SyncContext` in threads."""
 
+import asyncio
 import logging
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+from windlass.current import trace_of
 from windlass.domain.artifact import Artifact
-from windlass.domain.job import check_text
-from windlass.domain.run import Claimed, Held
-from windlass.errors import BadOption, LeaseLost
+from windlass.domain.pipeline import PhaseResults
+from windlass.domain.run import Claimed, Extras, Held
+from windlass.durable.awaited import AwaitedWork
+from windlass.durable.blocking import BlockingWork
+from windlass.durable.children_faces import AwaitedChildren, BlockingChildren
+from windlass.durable.faces import AwaitedFace, BlockingFace
+from windlass.durable.requests import Desk as StepDesk
+from windlass.errors import LeaseLost
+from windlass.gauge import Gauge
 from windlass.logs import RunLog
 from windlass.resources import OpenResources
 from windlass.store.operations import Call, Operations
@@ -17,7 +26,8 @@ T = TypeVar("T")
 run_logger = logging.getLogger("windlass.run")
 """Where the logs of all attempts go."""
 
-_LONGEST_MESSAGE = 10_000
+_TURN = 0.02  # seconds after which a handler that tells its progress lets others run
+_NO_EXTRAS = Extras()
 
 
 class Standing(Protocol):
@@ -28,6 +38,14 @@ class Standing(Protocol):
 
     @property
     def stopping(self) -> bool: ...
+
+    @property
+    def lost(self) -> bool: ...
+
+    @property
+    def max_attempts(self) -> int: ...
+
+    def is_final(self, error: BaseException, /) -> bool: ...
 
 
 class Desk(Protocol):
@@ -65,9 +83,9 @@ class Artifacts(_BaseArtifacts):
         return await self._store.arun(self._calls.get_artifact(self._held.tenant, id))
 
     async def delete(self, id: str) -> bool:
-        """Forget an artifact; false where there is none.
+        """Forget an artifact; returns False if there is none.
 
-        Raises LeaseLost where another worker has the run by now.
+        Raises LeaseLost if another worker has the run by now.
         """
         call = self._calls.delete_artifact_under(self._held, id)
         return self._known(await self._store.arun(call))
@@ -83,15 +101,27 @@ class SyncArtifacts(_BaseArtifacts):
         return self._store.run(self._calls.get_artifact(self._held.tenant, id))
 
     def delete(self, id: str) -> bool:
-        """Forget an artifact; false where there is none.
+        """Forget an artifact; returns False if there is none.
 
-        Raises LeaseLost where another worker has the run by now.
+        Raises LeaseLost if another worker has the run by now.
         """
         return self._known(self._store.run(self._calls.delete_artifact_under(self._held, id)))
 
 
 class _BaseContext:
-    __slots__ = ("_claimed", "_log", "_resources", "_standing", "_store", "_worker")
+    __slots__ = (
+        "_claimed",
+        "_gauge",
+        "_gauges",
+        "_log",
+        "_phases",
+        "_resources",
+        "_standing",
+        "_store",
+        "_turn",
+        "_work",
+        "_worker",
+    )
 
     def __init__(
         self,
@@ -100,7 +130,14 @@ class _BaseContext:
         store: Desk,
         worker: str,
         resources: OpenResources,
+        work: Callable[[], Any],
+        gauges: Callable[[Any], Gauge],
     ) -> None:
+        self._gauges = gauges  # what finds the gauge of its attempt
+        self._gauge: Gauge | None = None
+        self._turn = 0.0
+        self._phases: PhaseResults | None = None
+        self._work = work  # what makes its durable work, when there is any
         self._resources = resources
         self._claimed = claimed
         self._standing = standing
@@ -152,13 +189,69 @@ class _BaseContext:
         return self._claimed.failures
 
     @property
+    def max_attempts(self) -> int:
+        """How many failures end the run."""
+        return self._standing.max_attempts
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """Whether the run has failed for good if this attempt fails."""
+        return self._claimed.failures + 1 >= self._standing.max_attempts
+
+    def is_final(self, error: BaseException) -> bool:
+        """Whether the run fails for good if this attempt ends by this error: it was the last one,
+        or the job's retry policy gives up. False if the run will be tried again, or is given back
+        or canceled."""
+        return self._standing.is_final(error)
+
+    @property
+    def priority(self) -> int:
+        """Its priority; larger is more urgent."""
+        return -self._claimed.rank
+
+    @property
+    def scheduled_for(self) -> datetime:
+        """When it was meant to start, in UTC: as enqueued, or as last rescheduled."""
+        return self._claimed.scheduled_for
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
+        return self._extras.tags or ()
+
+    @property
+    def key(self) -> str | None:
+        """The key that it was enqueued with, if any."""
+        return self._extras.key
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The metadata that it was enqueued with."""
+        return self._extras.metadata or {}
+
+    @property
+    def enqueued_by(self) -> str | None:
+        """The id of the run in whose handler it was enqueued, if it was in one."""
+        return self._extras.enqueued_by
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the run that has started it as its child, if one has."""
+        return self._extras.enqueued_by if self._extras.is_child else None
+
+    @property
+    def schedule(self) -> str | None:
+        """The id of the schedule that made it, if one did."""
+        return self._claimed.schedule
+
+    @property
     def token(self) -> int:
         """The lease's fencing token: greater than that of every earlier attempt."""
         return self._claimed.token
 
     @property
     def trace(self) -> str:
-        """The trace id, 32 hexadecimal digits: as given in SQL, else made of the run's id."""
+        """The trace it belongs to: as given, that of the run that enqueued it, or its own id."""
         return trace_of(self._claimed)
 
     @property
@@ -174,7 +267,7 @@ class _BaseContext:
         return self._resources
 
     def resource(self, name: str) -> Any:
-        """The same by a name that varies: `ctx.resource("db")`."""
+        """The resource of a name: `ctx.resource("db")` is `ctx.resources.db`."""
         return getattr(self._resources, name)
 
     @property
@@ -185,42 +278,94 @@ class _BaseContext:
 
     @property
     def stopping(self) -> bool:
-        """True once the worker shuts down: what is not done soon is given back."""
+        """True once the worker shuts down: a run that is not done soon is given back."""
         return self._standing.stopping
+
+    @property
+    def phases(self) -> PhaseResults:
+        """In a pipeline, the phases that have ended: `ctx.phases["download"].result`."""
+        if self._phases is None:
+            self._phases = PhaseResults()
+        return self._phases
 
     @property
     def _held(self) -> Held:
         return Held(self._claimed.tenant, self._claimed.id, self._claimed.token)
 
-    def _progress(self, fraction: float | None, message: str | None) -> Call[bool]:
-        text = check_text("message", message, _LONGEST_MESSAGE) if message else None
-        return self._store.operations.progress(self._held, _fraction(fraction), text)
+    @property
+    def _extras(self) -> Extras:
+        return self._claimed.extras or _NO_EXTRAS
+
+    def _own_gauge(self) -> Gauge:
+        """What is told of the progress of this attempt. Raises LeaseLost."""
+        gauge = self._gauge
+        if gauge is None:
+            gauge = self._gauge = self._gauges(self._standing)
+        if gauge.over or self._standing.lost:
+            raise LeaseLost(self._claimed.id, self._claimed.token)
+        return gauge
 
 
-class Context(_BaseContext):
-    """What an async handler sees of its run."""
+class Context(_BaseContext, AwaitedFace, AwaitedChildren):
+    """The run that an async handler works on: ids, attempt, log, progress, steps, resources."""
 
     __slots__ = ()
+
+    def _durable(self) -> tuple[AwaitedWork, StepDesk]:
+        made: tuple[AwaitedWork, StepDesk] = self._work()
+        return made
 
     @property
     def artifacts(self) -> Artifacts:
         """The artifacts of the run's tenant."""
         return Artifacts(self._store, self._held)
 
+    def _in_thread(self, bench: object) -> "SyncContext":
+        """The context of a phase in a thread, which has this durable work."""
+        other = SyncContext(
+            self._claimed, self._standing, self._store, self._worker, self._resources,
+            lambda: bench, self._gauges,
+        )  # fmt: skip
+        other._phases = self.phases
+        return other
+
     async def progress(self, fraction: float | None, message: str | None = None) -> None:
-        """Record how far the run is, from 0 to 1, and what it is at. The latest counts.
+        """Tell how far the run is, from 0 to 1, and what it is doing; in a pipeline, the phase.
 
-        Raises LeaseLost where another worker has the run by now.
+        Call it as often as you like: it is written once a second, and before the attempt ends.
+        Raises LeaseLost once it is known that another worker has the run, at the latest after the
+        next write.
         """
-        call = self._progress(fraction, message)
-        if not await self._store.arun(call):
-            raise LeaseLost(self.run_id, self.token)
+        self._own_gauge().tell(fraction, message)
+        await self._give_turn()
+
+    async def units(
+        self, *, done: int | None = None, failed: int | None = None, total: int | None = None
+    ) -> None:
+        """Tell how many units of work are done, how many have failed, how many there are.
+
+        Each is a count by now, not what has been added; what is not given stays. With a total it is
+        the progress, too. It is written as `progress` is.
+        """
+        self._own_gauge().count(done, failed, total)
+        await self._give_turn()
+
+    async def _give_turn(self) -> None:
+        """Let others run now and then: nothing else may be awaited in a loop that tells this."""
+        now = asyncio.get_running_loop().time()
+        if now - self._turn > _TURN:
+            await asyncio.sleep(0)
+            self._turn = now
 
 
-class SyncContext(_BaseContext):
-    """What a sync handler, in its thread, sees of its run."""
+class SyncContext(_BaseContext, BlockingFace, BlockingChildren):
+    """As `Context`, for sync handlers: without `await`."""
 
     __slots__ = ()
+
+    def _durable(self) -> tuple[BlockingWork, StepDesk]:
+        made: tuple[BlockingWork, StepDesk] = self._work()
+        return made
 
     @property
     def artifacts(self) -> SyncArtifacts:
@@ -228,13 +373,23 @@ class SyncContext(_BaseContext):
         return SyncArtifacts(self._store, self._held)
 
     def progress(self, fraction: float | None, message: str | None = None) -> None:
-        """Record how far the run is, from 0 to 1, and what it is at. The latest counts.
+        """Tell how far the run is, from 0 to 1, and what it is doing; in a pipeline, the phase.
 
-        Raises LeaseLost where another worker has the run by now.
+        Call it as often as you like: it is written once a second, and before the attempt ends.
+        Raises LeaseLost once it is known that another worker has the run, at the latest after the
+        next write.
         """
-        call = self._progress(fraction, message)
-        if not self._store.run(call):
-            raise LeaseLost(self.run_id, self.token)
+        self._own_gauge().tell(fraction, message)
+
+    def units(
+        self, *, done: int | None = None, failed: int | None = None, total: int | None = None
+    ) -> None:
+        """Tell how many units of work are done, how many have failed, how many there are.
+
+        Each is a count by now, not what has been added; what is not given stays. With a total it is
+        the progress, too. It is written as `progress` is.
+        """
+        self._own_gauge().count(done, failed, total)
 
 
 def run_log(claimed: Claimed, worker: str) -> RunLog:
@@ -248,16 +403,3 @@ def run_log(claimed: Claimed, worker: str) -> RunLog:
         worker=worker,
         trace=trace_of(claimed),
     )
-
-
-def trace_of(claimed: Claimed) -> str:
-    """The trace id of a run."""
-    return claimed.trace or claimed.id.replace("-", "")
-
-
-def _fraction(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
-        return float(value)
-    raise BadOption("fraction", f"{value!r} is not a number from 0 to 1")

@@ -7,6 +7,7 @@ import io
 import json
 import logging
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -167,6 +168,34 @@ def test_each_is_shown_again_when_they_come_slowly(bench: Bench) -> None:
     bench.end()
     assert bench.lines()[-1] == "run succeeded"
     assert bench.counted() == 102
+
+
+def test_attempts_that_gave_up_their_seats(bench: Bench) -> None:
+    until = datetime(2030, 1, 31, 12, 0, 0, 250_000, tzinfo=UTC)
+    bench.end(outcome=Outcome.WAITING, waits=("paid", "order/late"), until=until)
+    bench.end(outcome=Outcome.WAITING, waits=("paid",))
+    bench.end(outcome=Outcome.SLEEPING, waits=("a month",), until=until)
+    assert bench.lines() == [
+        "run waits for paid, order/late",
+        "run waits for paid",
+        "run sleeps until 2030-01-31 12:00:00Z",
+    ]
+    first, second, third = [vars(record) for record in bench.records]
+    assert (first["waits"], first["until"]) == ("paid, order/late", "2030-01-31T12:00:00.250000Z")
+    assert "until" not in second
+    assert (third["waits"], third["levelno"]) == ("a month", logging.INFO)
+
+
+def test_many_that_gave_up_their_seats_are_counted(bench: Bench) -> None:
+    for _ in range(READABLE + 20):
+        bench.end(outcome=Outcome.WAITING, waits=("paid",))
+    for _ in range(20):
+        bench.end(outcome=Outcome.SLEEPING, waits=("a month",))
+    bench.loop.advance(1.0)
+    assert [line.partition(":")[0] for line in bench.lines()[READABLE:]] == [
+        "20 runs began to wait in 1 s",
+        "20 runs went to sleep in 1 s",
+    ]
 
 
 def test_problems_are_told_at_once_and_in_full(bench: Bench) -> None:

@@ -384,7 +384,8 @@ async def test_large_inputs_and_results_get_through_a_slow_line(pg_database: str
     async with opened(pg_database) as desk, slow_line(pg_database) as url:
 
         @desk.job(name="gather")
-        async def ask(n: int, text: str) -> None: ...
+        async def ask(n: int, text: str) -> str:
+            return text
 
         async with opened(url, lease="3s") as app:
             gathering(app, FOUR, lambda _: large)

@@ -74,8 +74,8 @@ async def test_busy_threads_never_hold_up_the_loop(app: Windlass) -> None:
             assert len(waiting) == 8
         finally:
             go.set()
-        for run in many:
-            await run.await_end(timeout=10)
+        for held in many:
+            await held.await_end(timeout=10)
 
 
 async def test_busy_loop_seats_never_hold_up_the_threads(app: Windlass) -> None:

@@ -169,12 +169,22 @@ class Stage:
     # -- judgement --------------------------------------------------------------------------
 
     def check(
-        self, *, acked: Iterable[str] = (), settled: bool = True, slack: timedelta = timedelta(0)
+        self,
+        *,
+        acked: Iterable[str] = (),
+        settled: bool = True,
+        slack: timedelta = timedelta(0),
+        witnessed: bool = True,
     ) -> None:
-        """Judge the history, and the database itself; `slack`: by how much its clock was set."""
+        """Judge the history, and the database itself; `slack`: by how much its clock was set.
+
+        Not `witnessed`: an attempt may succeed without a line, as one that only replays does.
+        """
         effects = {(line.run, line.attempt, line.token) for line in self.witness.lines("effects")}
         with opened(self.place) as tables:
             history = History.read(tables)
+        if not witnessed:
+            effects = {(row["run"], row["attempt"], row["token"]) for row in history.attempts}
         budgets = {job.name: job.spec.max_attempts for job in self.app.jobs.values()}
         found = violations(history, max_attempts=budgets, slack=slack)
         found += contradictions(history, acked=acked, effects=effects, settled=settled)

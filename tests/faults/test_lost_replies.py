@@ -84,7 +84,7 @@ async def cancel(app: Windlass, run: str, *, blocking: bool) -> object:
 
 CALLS: dict[str, tuple[str, Any, Status, Any]] = {
     "get": ("get_runs", get, Status.QUEUED, True),
-    "list": ("list_runs", find, Status.RUNNING, True),
+    "list": ("page_runs", find, Status.RUNNING, True),
     "result": ("get_runs", result, Status.SUCCEEDED, "done"),
     "cancel": ("cancel", cancel, Status.QUEUED, (Status.CANCELED, False)),
     "cancel running": ("cancel", cancel, Status.RUNNING, (Status.RUNNING, True)),

@@ -118,7 +118,7 @@ def test_statements_are_prepared_where_there_is_no_pooler(
         one.list()
         with one.transaction() as tx:
             ((count,),) = tx.execute(
-                "select count(*) from pg_prepared_statements where statement like '%list_runs%'"
+                "select count(*) from pg_prepared_statements where statement like '%page_runs%'"
             )
         counts.append(count)
     direct.close()

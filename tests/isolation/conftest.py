@@ -21,7 +21,7 @@ Load = Callable[..., ModuleType]
 HEADER = """
 import asyncio, ctypes, os, signal, subprocess, sys, threading, time
 from pathlib import Path
-from windlass import Cancel, Context, Fatal, Retry, Snooze, SyncContext, Windlass
+from windlass import Cancel, Context, ContinueAs, Fatal, Retry, Snooze, SyncContext, Windlass
 app = Windlass({url!r}, **{settings!r})
 folder = Path({folder!r})
 

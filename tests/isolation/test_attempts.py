@@ -55,6 +55,14 @@ async def on_loop(ctx: Context) -> int:
     await ctx.progress(1.0)
     return os.getpid()
 
+@app.job(executor="process")
+def many(ctx: SyncContext, steps: int):
+    return [ctx.step("note", str, n) for n in range(steps)]
+
+@app.job(executor="process")
+def go_on(n: int = 0):
+    return ContinueAs(n=n + 1) if n < 2 else n
+
 @app.job(executor="process", retry=Retry.fixed("1h", fatal=KeyError))
 def fail(ctx: SyncContext, kind: str):
     if kind == "key":
@@ -67,10 +75,12 @@ def fail(ctx: SyncContext, kind: str):
 """)
     app = jobs.app
     with caplog.at_level(logging.INFO):
-        async with working(app):
+        async with working(app, max_steps=3):
             counted = await jobs.count.aenqueue(n=3)
             result = await app.aresult(counted.id, timeout=PATIENCE)
             looped = await app.aresult((await jobs.on_loop.aenqueue()).id, timeout=PATIENCE)
+            many = await (await jobs.many.aenqueue(steps=4)).await_end(timeout=PATIENCE)
+            onward = await app.aresult((await jobs.go_on.aenqueue()).id, timeout=PATIENCE)
             runs: dict[str, Run] = {}
             for kind in ("key", "value", "snooze", "exit"):
                 runs[kind] = await jobs.fail.aenqueue(kind=kind)
@@ -78,7 +88,9 @@ def fail(ctx: SyncContext, kind: str):
             for kind in ("value", "snooze", "exit"):
                 runs[kind] = await reached(app, runs[kind].id, Status.SCHEDULED)
 
-    assert (result["n"], result["main"]) == (3, True)
+    assert (result["n"], result["main"], onward) == (3, True, 2)
+    assert many.error is not None
+    assert "has 3 steps, the most that a run may have" in many.error.message
     assert os.getpid() not in (result["pid"], looped)
     await counted.arefresh()
     assert (counted.progress, counted.progress_message) == (0.5, "half way")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from pathlib import Path
-from types import FunctionType
-from typing import Any
+from types import ModuleType
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.fixtures.apps import PATIENCE, working
 from tests.isolation.conftest import Load
 from tests.isolation.test_attempts import one_store
 from windlass import BadOption, UsageError, Windlass
+from windlass.isolation.locate import place_of
 
 
 def outside() -> None:
@@ -27,14 +29,10 @@ def test_what_no_other_process_finds_is_refused_when_it_is_defined() -> None:
     class Thing:
         def __call__(self) -> None: ...
 
-    main: Any = FunctionType(outside.__code__, {}, "main")
-    main.__module__ = "__main__"
     with pytest.raises(BadOption, match="defined inside a function, where no other"):
         app.job(executor="process")(inside)
     with pytest.raises(BadOption, match="lambda has no name"):
         app.job(executor="process", name="short")(lambda: None)
-    with pytest.raises(BadOption, match="__main__; move it to a module"):
-        app.job(executor="process")(main)
     with pytest.raises(BadOption, match="it is no function"):
         app.job(executor="process", name="object")(Thing())
     assert not app.jobs
@@ -90,6 +88,30 @@ async def test_a_job_file_runs_in_a_child_as_the_worker_knows_it(
     await again.arefresh()
     versions = [run.attempts[0].version, again.attempts[0].version]
     assert versions[1] == jobs.app.jobs["report"].spec.version != versions[0]
+
+
+@one_store
+async def test_the_failure_handler_of_a_job_file_runs_in_a_child_as_well(
+    load: Load, tmp_path: Path
+) -> None:
+    jobs = load("")
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "report.py").write_text(
+        "import os\nfrom windlass import FailedRun\nexecutor = 'process'\nmax_attempts = 1\n"
+        "def run(ctx):\n    raise OSError(os.getpid())\n"
+        "async def on_failure(failed: FailedRun):\n"
+        "    return [failed.error.message, str(os.getpid())]\n"
+    )
+    assert jobs.app.jobs.load(folder) == []
+    async with working(jobs.app, process_seats=1):
+        run = await jobs.app.aenqueue("report")
+        await run.await_end(timeout=PATIENCE)
+        (handler,) = await jobs.app.alist(job="report.on_failure")
+        failed_in, handled_in = await jobs.app.aresult(handler, timeout=PATIENCE)
+    assert failed_in == handled_in != str(os.getpid())
+    (attempt,) = (await handler.arefresh()).attempts
+    assert attempt.version == jobs.app.jobs["report.on_failure"].spec.version
 
 
 @one_store
@@ -202,3 +224,35 @@ def still() -> bool:
     async with working(jobs.app):
         run = await jobs.still.aenqueue()
         assert await jobs.app.aresult(run.id, timeout=PATIENCE) is True
+
+
+class Leaving:
+    """A module that leaves `sys.modules` as garbage, and is followed by another one."""
+
+    left = 0
+
+    def __init__(self) -> None:
+        self.itself = self
+        self.name = f"leaving{Leaving.left}"
+        sys.modules[self.name] = ModuleType(self.name)
+
+    def __del__(self) -> None:
+        sys.modules.pop(self.name, None)
+        Leaving.left += 1
+        if Leaving.left < 500:
+            Leaving()
+
+
+def test_an_application_is_found_while_modules_leave(tmp_path: Path) -> None:
+    """Old versions of job files do, whenever the garbage collector finds them."""
+    app = Windlass(f"sqlite:///{tmp_path}/never.db")
+    before = gc.get_threshold()
+    Leaving()
+    gc.set_threshold(1, 1, 1)
+    try:
+        assert place_of(app) is None
+    finally:
+        gc.set_threshold(*before)
+        Leaving.left = 500
+        gc.collect()
+    assert not [name for name in sys.modules if name.startswith("leaving")]

@@ -79,8 +79,13 @@ def work(ctx: SyncContext, artifact: str) -> None:
     say("started")
     while not (folder / "go").exists():
         time.sleep(0.01)
+    def tell_until_lost() -> None:
+        for _ in range(1000):  # at the latest, the next write finds out
+            ctx.progress(0.9)
+            time.sleep(0.01)
+
     for name, act in {
-        "progress": lambda: ctx.progress(0.9),
+        "progress": tell_until_lost,
         "delete": lambda: ctx.artifacts.delete(artifact),
     }.items():
         try:

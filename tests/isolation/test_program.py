@@ -53,7 +53,8 @@ class Staged(Program):
     """A child whose attempts end as the test says, and whose exit is written down."""
 
     def __init__(self, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(cast("Channel", wire), Setup(path=[], url="", level=0, result_limit=0))
+        setup = Setup(path=[], url="", level=0, result_limit=0)
+        super().__init__(cast("Channel", wire), setup, lambda: None)
         self._loop.close()
         monkeypatch.setattr(os, "_exit", lambda code: self.exits.put(code))
         monkeypatch.setattr(os, "getpgrp", lambda: -1)  # the group of the tests is not its own

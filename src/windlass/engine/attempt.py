@@ -1,24 +1,27 @@
 """One attempt: from a claimed run to the report that the store gets.
 
 A handler is foreign code. Whatever it does, exactly one of these comes of it: a `Finish` (a
-success, a failure with its decision, a snooze, a cancel, a release), or nothing at all where the
-lease is lost. This is one of the two places that catch everything: `SystemExit` in a handler ends
-its attempt, not the worker. So are the exceptions and values it ends by: where they thwart even
-the decision what to do about them, the run has failed for good.
+success, a failure with its decision, a snooze, a new input, a cancel, a release), or nothing at all
+where the lease is lost. This is one of the two places that catch everything: `SystemExit` in a
+handler ends its attempt, not the worker. So are the exceptions and values it ends by: where they
+thwart even the decision what to do about them, the run has failed for good.
 """
 
 import asyncio
 import os
-import sys
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
 from windlass import codec
 from windlass.context import Context, Desk, SyncContext
+from windlass.current import current
 from windlass.domain.outcome import (
     Cancel,
+    ContinueAs,
     ErrorInfo,
     Fail,
     Outcome,
@@ -30,41 +33,75 @@ from windlass.domain.outcome import (
 from windlass.domain.policy import Fatal
 from windlass.domain.run import Claimed, Finish
 from windlass.domain.states import Failure
+from windlass.domain.step import MOST_STEPS
+from windlass.durable.acts import Stage
+from windlass.durable.awaited import AwaitedWork, Patience
+from windlass.durable.blocking import BlockingWork
+from windlass.durable.ledger import Ledger
+from windlass.durable.requests import Desk as StepDesk
+from windlass.durable.requests import Terms
 from windlass.duration import parse_duration
-from windlass.engine.holdings import Holding, Stop, current
-from windlass.errors import BadPayload, PayloadTooLarge
+from windlass.engine.around import Around, asurrounded, leave_fork, surrounded
+from windlass.engine.handler_desk import Added, HandlerDesk
+from windlass.engine.holdings import Holding, Stop
+from windlass.errors import BadArguments, BadPayload, PayloadTooLarge
+from windlass.gauge import Gauge
+from windlass.logs import steady_log
 from windlass.resources import OpenResources, open_all, open_all_in_thread
 from windlass.sources import Sources
 
 T = TypeVar("T")
+
+log = steady_log(__name__)
 
 
 class Runner:
     """Runs attempts: on the loop, or in the calling thread."""
 
     def __init__(
-        self, store: Desk, sources: Sources, resources: OpenResources, result_limit: int
+        self,
+        store: Desk,
+        sources: Sources,
+        resources: OpenResources,
+        result_limit: int,
+        hooks: Sequence[Around] = (),
     ) -> None:
         self._process = os.getpid()
-        self._store = store
+        self.work_added: Added = lambda runs: None  # called with runs that handlers make ready
+        self.desk = HandlerDesk(store, lambda runs: self.work_added(runs))
         self._resources = resources
         self._sources = sources
         self._limit = result_limit
+        self._hooks = hooks
         self.worker = ""
+        self.patience = Patience()
+        self.max_steps = MOST_STEPS
+        self.joins: Callable[[], Any] = lambda: store  # what writes in transactions of handlers
+        self.stage: Stage | None = None
+        self.enlist: Callable[[Gauge], None] = lambda gauge: None  # has progress written soon
+        self._making = threading.Lock()
+        self.suspended: Callable[[Holding], None] = lambda holding: None
         self.boss: asyncio.Task[None] | None = None  # the task that the worker runs in
         self.taken_down: Callable[[], None] = lambda: None  # called when that task is canceled
 
     async def run_async(self, holding: Holding) -> Finish | None:
         """Run an async handler to its end."""
         current.set(holding)
+        holding.bench = partial(self._awaited_work, holding, asyncio.current_task())
         try:
-            spec = holding.spec
+            spec, handler = holding.spec, holding.spec.handler
             args, kwargs = arguments_of(holding)
-            if spec.signature.takes_context:
+            if self._hooks or spec.signature.takes_context:
                 await open_all(self._resources)
-                ctx = Context(holding.claimed, holding, self._store, self.worker, self._resources)
-                return self._conclude(holding, await spec.handler(ctx, *args, **kwargs))
-            return self._conclude(holding, await spec.handler(*args, **kwargs))
+                ctx = Context(
+                    holding.claimed, holding, self.desk, self.worker, self._resources,
+                    holding.bench, self.gauge_of,
+                )  # fmt: skip
+                if spec.signature.takes_context:
+                    args = (ctx, *args)
+                if self._hooks:
+                    handler = asurrounded(handler, self._hooks, ctx)
+            return self._conclude(holding, await handler(*args, **kwargs))
         except asyncio.CancelledError as error:
             if self._taken_down():
                 # The loop is going down, and took the handler with it before the worker could.
@@ -76,25 +113,83 @@ class Runner:
 
     def run_sync(self, holding: Holding) -> Finish | None:
         """Run a sync handler to its end, in this thread."""
+        before = current.set(holding)
+        holding.bench = partial(self._blocking_work, holding)
         try:
-            spec = holding.spec
+            spec, handler = holding.spec, holding.spec.handler
             args, kwargs = arguments_of(holding)
-            if spec.signature.takes_context:
+            if self._hooks or spec.signature.takes_context:
                 open_all_in_thread(self._resources)
                 ctx = SyncContext(
-                    holding.claimed, holding, self._store, self.worker, self._resources
-                )
-                return self._conclude(holding, spec.handler(ctx, *args, **kwargs))
-            return self._conclude(holding, spec.handler(*args, **kwargs))
+                    holding.claimed, holding, self.desk, self.worker, self._resources,
+                    holding.bench, self.gauge_of,
+                )  # fmt: skip
+                if spec.signature.takes_context:
+                    args = (ctx, *args)
+                if self._hooks:
+                    handler = surrounded(handler, self._hooks, ctx)
+            return self._conclude(holding, handler(*args, **kwargs))
         except BaseException as error:
             return self.conclude_error(holding, error)
+        finally:
+            current.reset(before)
+
+    def gauge_of(self, holding: Holding) -> Gauge:
+        """What an attempt tells its progress to: made with the first word, in any thread."""
+        with self._making:
+            if holding.gauge is None:
+                holding.gauge = Gauge(holding.held, self._sources.clock.monotonic, self.enlist)
+            return holding.gauge
+
+    def _awaited_work(
+        self, holding: Holding, task: "asyncio.Task[Any] | None"
+    ) -> tuple[AwaitedWork, StepDesk]:
+        """The durable work of an async handler: made with its first step."""
+        work = holding.work
+        if not isinstance(work, AwaitedWork):
+            suspend = partial(self.suspended, holding)
+            ledger = self._ledger(holding)
+            work = AwaitedWork(self.desk, self.joins, ledger, self.patience, suspend, task)
+            holding.work = work
+        return work, StepDesk(work.ledger, self._terms(holding))
+
+    def _blocking_work(self, holding: Holding) -> tuple[BlockingWork, StepDesk]:
+        """The same for a handler in a thread."""
+        work = holding.work
+        if not isinstance(work, BlockingWork):
+            ledger = self._ledger(holding)
+            holding.work = work = BlockingWork(self.desk, self.joins, ledger, self.patience)
+        return work, StepDesk(work.ledger, self._terms(holding))
+
+    def _ledger(self, holding: Holding) -> Ledger:
+        claimed = holding.claimed
+        return Ledger(
+            self.desk.operations,
+            holding.held,
+            is_new=claimed.token == 1,
+            monotonic=self._sources.clock.monotonic,
+            is_stopped=lambda: holding.canceled,
+            limit=holding.spec.max_steps or self.max_steps,
+            stage=self.stage,
+        )
+
+    def _terms(self, holding: Holding) -> Terms:
+        return Terms(
+            sources=self._sources,
+            retry=holding.spec.retry,
+            max_attempts=holding.max_attempts,
+            value_limit=self._limit,
+            patience=self.patience,
+        )
 
     def conclude_error(self, holding: Holding, error: BaseException) -> Finish | None:
         """What becomes of an attempt whose handler raised, or was stopped. It does not raise."""
         if os.getpid() != self._process:
-            _leave_fork(error)
+            leave_fork(error)
         if holding.stop is Stop.LOST:
             return None
+        if holding.work is not None and (left := leaves(holding)) is not None:
+            return left
         # Of its type: an exception may lie about its class, or raise when it is asked.
         if holding.stop is not None and issubclass(type(error), asyncio.CancelledError):
             match holding.stop:
@@ -125,9 +220,13 @@ class Runner:
 
     def _conclude(self, holding: Holding, value: object) -> Finish | None:
         if os.getpid() != self._process:
-            _leave_fork()
+            leave_fork()
         if holding.stop is Stop.LOST:
             return None
+        if holding.work is not None:
+            if (left := leaves(holding)) is not None:
+                return left
+            tell_unasked(holding)
         match value:
             case None:
                 return succeeded(holding, None)
@@ -139,6 +238,8 @@ class Runner:
                 return canceled(holding, value.reason)
             case Fail():
                 return self._failed(holding, value.as_error(), timed_out=False)
+            case ContinueAs():
+                return self._continued(holding, value)
             case _:
                 return self._succeeded(holding, value)
 
@@ -147,23 +248,27 @@ class Runner:
             data = codec.encode(value, what="result", limit=self._limit)
         except (BadPayload, PayloadTooLarge) as error:
             # The handler has done its work; doing it again would not make the result fit.
-            return finish(
-                holding,
-                Verdict(outcome=Outcome.FAILED, failure=Failure.FATAL),
-                error=error,
-                counts=True,
-            )
+            return given_up_by(holding, error)
         return succeeded(holding, msgspec.Raw(data))
 
+    def _continued(self, holding: Holding, value: ContinueAs) -> Finish:
+        """The new input is checked as an enqueue checks it; one that is wrong would be so again."""
+        spec = holding.spec
+        try:
+            data = None if value.args or value.kwargs else spec.default_input
+            data = data or spec.signature.encode(value.args, value.kwargs, limit=self._limit)
+        except (BadArguments, BadPayload, PayloadTooLarge) as error:
+            return given_up_by(holding, error)
+        onward = finish(holding, Verdict(outcome=Outcome.CONTINUED))
+        return msgspec.structs.replace(onward, result=msgspec.Raw(data))
+
     def _failed(self, holding: Holding, error: BaseException, *, timed_out: bool) -> Finish:
-        claimed, spec = holding.claimed, holding.spec
-        own = claimed.options.max_attempts if claimed.options else None
         try:
             verdict = decide_failure(
-                spec.retry,
+                holding.spec.retry,
                 error,
-                failures_before=claimed.failures,
-                max_attempts=own or spec.max_attempts,
+                failures_before=holding.claimed.failures,
+                max_attempts=holding.max_attempts,
                 timed_out=timed_out,
                 random=self._sources.jitter(),
             )
@@ -179,21 +284,6 @@ def prepared(find: Callable[[], T]) -> T | ErrorInfo:
         return find()
     except BaseException as error:
         return describe_error(error)
-
-
-def _leave_fork(error: BaseException | None = None) -> NoReturn:
-    """A handler has forked, and this is the copy: neither the run nor the worker is its own.
-
-    It ends as a forked process should, without what Python does at exit, which would be done to
-    connections and files of the worker.
-    """
-    code = getattr(error, "code", 1) if isinstance(error, SystemExit) else int(error is not None)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            continue
-    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def finish(
@@ -220,6 +310,12 @@ def finish(
     )
 
 
+def given_up_by(holding: Holding, error: BaseException) -> Finish:
+    """A failure for good: the same would come of it again."""
+    fatal = Verdict(outcome=Outcome.FAILED, failure=Failure.FATAL)
+    return finish(holding, fatal, error=error, counts=True)
+
+
 def succeeded(holding: Holding, result: msgspec.Raw | None) -> Finish:
     """The usual end, on the hot path: nothing was decided, so nothing is checked again."""
     claimed = holding.claimed
@@ -231,6 +327,34 @@ def succeeded(holding: Holding, result: msgspec.Raw | None) -> Finish:
         result=result,
         version=holding.version,
     )
+
+
+def leaves(holding: Holding) -> Finish | None:
+    """What is reported of a handler that gave up its seat to wait, whatever it did afterwards."""
+    work = holding.work
+    if work is None:
+        return None
+    work.ledger.is_over = True
+    if work.suspension is None or holding.stop is not None:
+        return None
+    suspension, claimed = work.suspension, holding.claimed
+    return Finish(
+        tenant=claimed.tenant,
+        id=claimed.id,
+        token=claimed.token,
+        outcome=Outcome.WAITING if suspension.signal else Outcome.SLEEPING,
+        version=holding.version,
+        until=suspension.until,
+        waits=suspension.paths,
+    )
+
+
+def tell_unasked(holding: Holding) -> None:
+    """Log which steps are recorded that the handler has not asked for: its code has changed."""
+    unasked = [] if holding.work is None else holding.work.ledger.unasked
+    if unasked:
+        extra = {"run": holding.claimed.id, "job": holding.claimed.job, "steps": unasked[:20]}
+        log.warning("recorded steps were not asked for", extra=extra)
 
 
 def release(holding: Holding) -> Finish:

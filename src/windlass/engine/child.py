@@ -21,6 +21,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from windlass.domain.run import ProgressWrite
+from windlass.engine.time_limit import time_limit
 from windlass.engine.wire import (
     HEADER,
     Answer,
@@ -35,6 +37,7 @@ from windlass.engine.wire import (
     Setup,
     StandingNow,
     ToChild,
+    Told,
     ToWorker,
     frame,
     length_in,
@@ -63,6 +66,7 @@ class Child:
         self._ended = asyncio.Event()
         self._result: asyncio.Future[Done | Lacking] | None = None
         self._began: Callable[[], None] = lambda: None
+        self._told: Callable[[ProgressWrite], None] = lambda told: None
         self._attempt: Assignment | None = None  # the one it has now, or had last
         self._answer: Callable[[Ask], Awaitable[Answer]] | None = None
         self._code: int | None = None
@@ -123,10 +127,11 @@ class Child:
         attempt: Assignment,
         *,
         began: Callable[[], None],
+        told: Callable[[ProgressWrite], None],
         answer: Callable[[Ask], Awaitable[Answer]],
     ) -> "asyncio.Future[Done | Lacking]":
         """Run an attempt; the future raises ProcessDied where there is no end to it."""
-        self._attempt, self._began, self._answer = attempt, began, answer
+        self._attempt, self._began, self._told, self._answer = attempt, began, told, answer
         self._result = self._loop.create_future()
         if self.alive:
             self.runs += 1
@@ -156,7 +161,7 @@ class Child:
     async def ended(self, within: float) -> bool:
         """Wait for its end; false: it lives longer than that."""
         try:
-            async with asyncio.timeout(within):
+            async with time_limit(within):
                 await self._ended.wait()
         except TimeoutError:
             return False
@@ -200,9 +205,14 @@ class Child:
                 task = self._loop.create_task(self._reply(ask))
                 self._answering.add(task)
                 task.add_done_callback(self._answering.discard)
+            case Told() as told:
+                if self._attempt is not None and told.is_of(self._attempt):
+                    self._told(told.progress)
             case Done() | Lacking() as end:
                 if isinstance(end, Done):
                     self.memory = end.memory
+                    if end.progress is not None:
+                        self._told(end.progress)
                 if self._result is not None and not self._result.done():
                     self._result.set_result(end)
 

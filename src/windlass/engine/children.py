@@ -28,7 +28,7 @@ import msgspec
 from windlass.domain.job import Executor, JobSpec
 from windlass.domain.origin import Origin
 from windlass.domain.outcome import decide_crash
-from windlass.domain.run import Finish
+from windlass.domain.run import Finish, ProgressWrite
 from windlass.engine.attempt import Runner, finish, release
 from windlass.engine.child import Child
 from windlass.engine.holdings import Holding, Stop
@@ -37,12 +37,13 @@ from windlass.engine.options import WorkerOptions
 from windlass.engine.scarcity import REFUSALS, NotGiven
 from windlass.engine.wire import Answer, Ask, Assignment, Done, Lacking, Setup, StandingNow
 from windlass.errors import ProcessDied, UsageError, WindlassError
-from windlass.logs import steady_log
+from windlass.logs import LOGGER, steady_log
 from windlass.store.interface import Store
 from windlass.store.operations.handlers import make_call, pack_answer
 
 log = steady_log(__name__)
 
+_HEARD = (logging.getLogger(), logging.getLogger(LOGGER))  # either may let more through
 _IDLE = 60.0  # seconds for which a child without work is kept
 _FAREWELL = 2.0  # seconds for what a child closes at its end
 
@@ -119,7 +120,10 @@ class Children:
         holding.pid, holding.told = child.pid, lambda: child.report(_standing(holding))
         holding.exists = lambda: child.exists
         order, answer = self._order(child, holding, origin), partial(self._do, holding)
-        result = child.attempt(order, began=lambda: began(child.runs == 1), answer=answer)
+        result = child.attempt(
+            order, began=lambda: began(child.runs == 1), told=partial(self._told, holding),
+            answer=answer,
+        )  # fmt: skip
         try:
             end = await asyncio.shield(result)
         except ProcessDied as error:
@@ -209,20 +213,26 @@ class Children:
         setup = Setup(
             path=[os.fsencode(place) for place in self._isolation.path()],
             url=self._isolation.url,
-            level=logging.getLogger().getEffectiveLevel(),
+            level=min(map(logging.Logger.getEffectiveLevel, _HEARD)),
             result_limit=self._options.result_limit,
+            max_steps=self._options.max_steps,
         )
         child = await Child.start(setup)
         self._all.add(child)
         log.debug("child process started", extra={"pid": child.pid})
         return child
 
+    def _told(self, holding: Holding, progress: ProgressWrite) -> None:
+        """The handler has told its progress: it counts as told here, under this lease."""
+        if not holding.concluded:
+            self._runner.gauge_of(holding).relay(progress)
+
     async def _do(self, holding: Holding, ask: Ask) -> Answer:
         """Do for a handler what only the holder of its lease can do."""
         operations = self._store.operations
         try:
             call = make_call(operations, ask.operation, holding.held, ask.arguments)
-            return Answer(value=pack_answer(await self._store.arun(call)))
+            return Answer(value=pack_answer(await self._runner.desk.arun(call)))
         except WindlassError as error:
             return Answer(error=str(error))
 

@@ -13,8 +13,11 @@ INFO, as `logs.configure("json")` does; then nothing is counted.
 import asyncio
 import logging
 from collections import Counter
+from datetime import UTC, datetime
 
-from windlass.context import run_logger, trace_of
+from windlass.codec import instant_text
+from windlass.context import run_logger
+from windlass.current import trace_of
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, Finish
 from windlass.duration import format_duration
@@ -28,6 +31,13 @@ SLOW = 1.0
 _SECOND = 1.0
 _MOST_NAMED = 3  # jobs in one line
 _SAMPLE = 1000  # durations of which the median is taken
+
+# What is said of many runs whose attempts ended so that others can have their seats.
+_GAVE_UP_SEATS = {
+    Outcome.SLEEPING: "went to sleep",
+    Outcome.WAITING: "began to wait",
+    Outcome.CONTINUED: "went on with a new input",
+}
 
 _each = logging.getLogger(EACH)
 
@@ -68,7 +78,11 @@ class Ends:
                 extra[TRACEBACK] = finish.error.traceback
         if finish.delay is not None:
             extra["delay"] = round(finish.delay, 3)
-        put(run_logger, level, "run %s", (finish.outcome.value,), extra)
+        if finish.waits:
+            extra["waits"] = ", ".join(finish.waits)
+        if finish.until is not None:
+            extra["until"] = instant_text(finish.until)
+        put(run_logger, level, "run %s", (_said(finish),), extra)
 
     def close(self) -> None:
         """Tell of what was counted and not told yet."""
@@ -141,7 +155,7 @@ class _Tally:
         median = sorted(self._sample)[len(self._sample) // 2]
         words = (
             f"{self.ends:,} run{'' if self.ends == 1 else 's'}",
-            outcome.value,
+            _GAVE_UP_SEATS.get(outcome, outcome.value),
             format_duration(round(seconds, 1)),
             self._named(),
             format_duration(round(median, 4)),
@@ -166,6 +180,19 @@ class _Tally:
             rest = self.ends - sum(ends for _, ends in most)
             words.append(f"{others} other job{'' if others == 1 else 's'} {rest:,}")
         return ", ".join(words)
+
+
+def _said(finish: Finish) -> str:
+    """How an attempt ended; of one that gave up its seat, for what or until when."""
+    match finish:
+        case Finish(outcome=Outcome.WAITING, waits=steps) if steps:
+            return f"waits for {', '.join(steps)}"
+        case Finish(outcome=Outcome.SLEEPING, until=datetime() as until):
+            return f"sleeps until {until.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+        case Finish(outcome=Outcome.CONTINUED):
+            return "goes on with a new input"
+        case _:
+            return finish.outcome.value
 
 
 def _level(finish: Finish) -> int:

@@ -32,6 +32,7 @@ def environment_of(
         drain=settings.drain,
         poll=settings.poll,
         max_crashes=settings.max_crashes,
+        max_steps=settings.max_steps,
         concurrency=settings.concurrency,
         threads=settings.threads,
         process_seats=settings.process_seats,
@@ -44,4 +45,4 @@ def environment_of(
         resend_after=resend_after,
         tenant=settings.tenant,
     )
-    return Environment(ground.store, ground.sources, options, ground.transport)
+    return Environment(ground.workers_store, ground.sources, options, ground.transport)

@@ -8,15 +8,18 @@ back a run whose claim reply has just arrived.
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from windlass.domain.job import JobSpec
+from windlass.domain.outcome import Outcome, decide_failure
 from windlass.domain.run import Claimed, Finish, Held
+from windlass.durable.acts import Suspension
+from windlass.durable.ledger import Ledger
+from windlass.gauge import Gauge
 
 
 class Stop(StrEnum):
@@ -29,8 +32,11 @@ class Stop(StrEnum):
     LOST = "lost"  # the lease is another's
 
 
-current: ContextVar["Holding"] = ContextVar("windlass_holding")
-"""Whose handler this is, in its task and in those that it makes."""
+class DurableWork(Protocol):
+    """The steps and waits of one attempt."""
+
+    ledger: Ledger
+    suspension: Suspension | None
 
 
 class Holding(msgspec.Struct, eq=False):
@@ -50,6 +56,9 @@ class Holding(msgspec.Struct, eq=False):
     exists: Callable[[], bool] = lambda: False  # whether that process is there, from any thread
     told: Callable[[], None] | None = None  # passes on how it stands to a child process
     accused: Finish | None = None  # its end, if it outlives a worker that it may have stopped
+    bench: Callable[[], Any] | None = None  # what makes its durable work, while it runs
+    work: DurableWork | None = None  # its steps and waits, if it has any
+    gauge: Gauge | None = None  # what it tells of its progress, if anything
 
     @property
     def version(self) -> str | None:
@@ -57,9 +66,36 @@ class Holding(msgspec.Struct, eq=False):
         return self.spec.version if self.spec.home is not None else None
 
     @property
+    def max_attempts(self) -> int:
+        """How many failures end the run: its own number, else its job's."""
+        options = self.claimed.options
+        own = options.max_attempts if options else None
+        return own or self.spec.max_attempts
+
+    @property
     def canceled(self) -> bool:
         """Whether the handler should end, for whatever reason: what it sees as `ctx.canceled`."""
         return self.stop is not None
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing can be recorded under its lease any more."""
+        return self.concluded or self.stop is Stop.LOST
+
+    def is_final(self, error: BaseException) -> bool:
+        """Whether the run fails for good if this attempt ends by the error."""
+        stopped = self.stop is not None and isinstance(error, asyncio.CancelledError)
+        if stopped and self.stop is not Stop.TIMEOUT:
+            return self.stop is Stop.DEADLINE
+        verdict = decide_failure(
+            self.spec.retry,
+            TimeoutError() if stopped else error,
+            failures_before=self.claimed.failures,
+            max_attempts=self.max_attempts,
+            timed_out=stopped,
+            random=0.0,  # how long it waits is not asked
+        )
+        return verdict.outcome is Outcome.FAILED
 
     @property
     def held(self) -> Held:
@@ -127,14 +163,18 @@ class Holdings:
         """Forget a lease, unless a newer one of the same run has taken its place."""
         self.drop_ended([claimed])
 
-    def drop_ended(self, leases: Iterable[Claimed | Finish]) -> None:
-        """Forget leases that are over, as :meth:`drop` does."""
+    def drop_ended(self, leases: Iterable[Claimed | Finish]) -> bool:
+        """Forget leases that are over, as :meth:`drop` does; returns whether one was of a child."""
         by_run = self._by_run
+        children = False
         for lease in leases:
             run = lease.tenant, lease.id
             holding = by_run.get(run)
             if holding is not None and holding.claimed.token == lease.token:
                 del by_run[run]
+                extras = holding.claimed.extras
+                children = children or (extras is not None and extras.is_child)
+        return children
 
     def find(self, tenant: str, run: str, token: int) -> Holding | None:
         """The holding of exactly this lease."""

@@ -1,6 +1,8 @@
 """A worker as a guest in another program: a web server, a script, a thread of its own.
 
-The host has the process. So nothing here touches signals, logging or the event loop's settings.
+The host has the process. So nothing here touches signals or the event loop's settings. Its logging
+is left alone too: only while the host has none that would show them, warnings and errors go to
+standard error (:func:`windlass.logs.problems_shown`).
 The worker starts when the host says so and stops when it does, gracefully: nothing more is claimed,
 what runs gets the time that `drain` allows, and what is then unfinished goes back to its queue.
 
@@ -23,7 +25,7 @@ from typing import Self
 
 from windlass.engine.worker import Worker
 from windlass.errors import UsageError
-from windlass.logs import steady_log
+from windlass.logs import problems_shown, steady_log
 
 log = steady_log(__name__)
 
@@ -40,21 +42,22 @@ async def hosted(worker: Worker, close: Close, *, wait: bool = True) -> AsyncIte
     Enters when the worker is known to the store, which may be long where that is not there yet, or
     (`wait=False`) at once.
     """
-    task = asyncio.create_task(worker.run(), name="windlass-worker")
-    task.add_done_callback(_report)
-    try:
-        if wait:
-            await _started(worker, task)
-        yield worker
-    except asyncio.CancelledError:
-        worker.unasked()
-        raise
-    finally:
-        worker.stop()
+    with problems_shown():
+        task = asyncio.create_task(worker.run(), name="windlass-worker")
+        task.add_done_callback(_report)
         try:
-            await task
+            if wait:
+                await _started(worker, task)
+            yield worker
+        except asyncio.CancelledError:
+            worker.unasked()
+            raise
         finally:
-            await close()
+            worker.stop()
+            try:
+                await task
+            finally:
+                await close()
 
 
 class WorkerThread:

@@ -7,9 +7,12 @@ of its own.
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from windlass.domain.run import Claimed, Finish, Held, RenewReply, RunRef
+
+if TYPE_CHECKING:
+    from windlass.engine.reporting import Reports
 
 
 class IntakeHost(Protocol):
@@ -48,11 +51,17 @@ class PumpHost(Protocol):
     def claimed(self, runs: Sequence[Claimed], /) -> None:
         """A claim brought these."""
 
+    async def before_ends(self, ends: Sequence[Finish], /) -> Sequence[Held]:
+        """Write what must be written before these ends; returns those that must wait for it."""
+
     def recorded(self, ends: Sequence[Finish], /) -> None:
         """The store has answered these ends: their leases are over."""
 
     async def requeued(self, runs: Sequence[RunRef], /) -> None:
         """These are ready again, by their ends."""
+
+    def runs_ready(self) -> None:
+        """A run failed for good: that of its failure handler may be there."""
 
     def renew_soon(self) -> None:
         """The store refused a claim, or a claim came too late: ask it how we stand."""
@@ -71,8 +80,22 @@ class SeatsHost(Protocol):
     def concluded(self, finish: Finish, /) -> None:
         """The end of an attempt is decided: record it."""
 
+    @property
+    def reports(self) -> "Reports":
+        """What writes the progress that attempts tell."""
+
     def freed(self) -> None:
         """A seat is free, or a lease is gone."""
+
+
+class ReportsHost(Protocol):
+    """The worker, as its reports of progress see it."""
+
+    def disowned(self, held: Held, /) -> None:
+        """The store says that this lease is another's."""
+
+    def task_ended(self, task: "asyncio.Task[None]", /) -> None:
+        """A write is over, canceled or by an error."""
 
 
 class HeartHost(Protocol):

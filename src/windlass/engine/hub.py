@@ -10,6 +10,7 @@ here, and nowhere else:
     Heart     lost leases, orders, "you are dead" -> Seats; a new registration
     Services  runs that became ready              -> Pump
     Roster    jobs that were stored               -> Services
+    Reports   lost leases                         -> Seats
 
 It also knows what ends a worker: the first error of a part that it cannot do without.
 """
@@ -19,6 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.domain.job import JobSpec
 from windlass.domain.run import Claimed, Finish, Held, RenewReply, RunRef
+from windlass.engine.announcer import Announcer
 from windlass.engine.attempt import Runner
 from windlass.engine.environment import Environment
 from windlass.engine.heart import Heart
@@ -26,6 +28,7 @@ from windlass.engine.holdings import Holdings
 from windlass.engine.intake import Intake
 from windlass.engine.pump import Pump
 from windlass.engine.registration import introduce
+from windlass.engine.reporting import Reports
 from windlass.engine.roster import Roster
 from windlass.engine.seats import Seats
 from windlass.engine.service import News, Service
@@ -48,6 +51,7 @@ class Hub:
     """The parts of one worker, and what they say to each other. Lives on one event loop."""
 
     seats: Seats  # once the worker runs
+    reports: Reports
 
     def __init__(
         self,
@@ -74,6 +78,8 @@ class Hub:
         self.changed = asyncio.Event()  # a seat or a lease is free
         self._ask_for_orders = Throttle(_RENEW_AGAIN, self._renew_if_busy)
         self.rebirth: asyncio.Task[None] | None = None  # it registers under a new name
+        self._announcer = Announcer(self.requeued)
+        runner.work_added = self._announcer.add
 
     @property
     def worker(self) -> str:
@@ -84,6 +90,7 @@ class Hub:
 
     async def register(self) -> None:
         """Make the worker known under a new name; wait for a store that is not there yet."""
+        self._announcer.begin()
         info = self.roster.introduce(self._environment.sources)
         again = self.heart.renewal is not None
         sent = await introduce(self._environment, info, self.roster, self, again=again)
@@ -175,9 +182,14 @@ class Hub:
         self.signals.claimed.emit(runs)
         self.signals.changed.emit(len(self.holdings))
 
+    async def before_ends(self, ends: Sequence[Finish]) -> Sequence[Held]:
+        """What attempts told last goes before their ends."""
+        return await self.reports.before(ends)
+
     def recorded(self, ends: Sequence[Finish]) -> None:
         """The store has answered these ends."""
-        self.holdings.drop_ended(ends)
+        if self.holdings.drop_ended(ends):
+            self.services.spread(News.CHILD_ENDED)
         self.ended += len(ends)
         self.seats.step_aside()
         self._change()
@@ -234,7 +246,7 @@ class Hub:
         self.signals.renewed.emit(reply)
 
     def disowned(self, held: Held) -> None:
-        """The heartbeat did not name this lease, so it is another's."""
+        """The heartbeat did not name this lease, or a report of progress found it lost."""
         self.seats.lose(held)
 
     # -- for the roster -------------------------------------------------------------------

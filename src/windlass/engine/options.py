@@ -10,7 +10,7 @@ RESEND_AFTER = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """How a worker works; times in seconds."""
+    """The options of a worker; times are in seconds."""
 
     lease: float = 30.0
     renew: float = 10.0
@@ -18,6 +18,7 @@ class WorkerOptions:
     drain: float = 25.0
     poll: float = 1.0
     max_crashes: int = 3
+    max_steps: int = 1024
     concurrency: int = 100
     threads: int = 10
     process_seats: int = 2
@@ -28,4 +29,5 @@ class WorkerOptions:
     queues: tuple[str, ...] | None = None
     result_limit: int = 1024 * 1024
     resend_after: float = RESEND_AFTER
+    report: float = 1.0  # at least so long between two writes of progress
     tenant: str = DEFAULT_TENANT  # whose job definitions these are; runs of all are claimed

@@ -48,7 +48,7 @@ from windlass.engine.lanes import Lane
 from windlass.engine.outbox import Outbox
 from windlass.engine.resending import FailedEnds, LockedEnds
 from windlass.engine.signals import Signal
-from windlass.engine.trip import Trip, goes_back
+from windlass.engine.trip import Trip, exchange, goes_back
 from windlass.errors import (
     SchemaMismatch,
     StoreBusy,
@@ -250,11 +250,8 @@ class Pump:
 
     async def _go(self, trip: Trip) -> None:
         began = asyncio.get_running_loop().time()
-        call = self._store.operations.cycle(trip.worker, trip.claim_no, trip.finishes, trip.want)
-        if trip.want is None:
-            call = call.once()  # the store would send just as much again
         try:
-            reply = await self._store.arun(call)
+            reply = await exchange(self._store, self._host, trip)
         except StoreBusy as error:
             await self._sort_out(trip, error)
         except (StoreUnavailable, StoreFull) as error:
@@ -285,6 +282,8 @@ class Pump:
                 back = [run for run in back if (run.tenant, run.id) not in kept]
             if back:
                 await self._host.requeued(back)
+            if any(f.failure is not None for f in ends):
+                self._host.runs_ready()  # the run of a failure handler may be
         finally:
             if trip.lane is not None and trip.look is not None:
                 trip.lane.settle(trip.look)
@@ -417,6 +416,8 @@ class Pump:
 
     async def _send_alone(self, finish: Finish) -> None:
         operations = self._store.operations
+        if await self._host.before_ends([finish]):
+            raise StoreBusy("Somebody has the run locked: its progress cannot be written now.")
         try:
             reply = await self._store.arun(operations.cycle(self.worker, 0, [finish], None))
         except _REFUSED as error:

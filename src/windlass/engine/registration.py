@@ -11,6 +11,7 @@ from typing import Protocol
 from windlass.domain.run import JobRow, WorkerInfo
 from windlass.engine.environment import Environment
 from windlass.engine.hosts import RosterHost
+from windlass.engine.time_limit import time_limit
 from windlass.errors import (
     SchemaMismatch,
     StoreBusy,
@@ -102,6 +103,6 @@ async def register(store: Store, info: WorkerInfo, lease: float) -> None:
         await store.arun(store.operations.register(info, lease))
     except asyncio.CancelledError:
         with contextlib.suppress(TimeoutError, StoreError):
-            async with asyncio.timeout(_TAKEN_BACK):
+            async with time_limit(_TAKEN_BACK):
                 await store.arun(store.operations.retire(info.id))
         raise

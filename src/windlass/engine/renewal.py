@@ -23,6 +23,7 @@ from typing import Protocol
 from windlass.engine.environment import Environment
 from windlass.engine.holdings import Holding, Holdings, Stop
 from windlass.engine.hosts import HeartHost
+from windlass.engine.time_limit import time_limit
 from windlass.engine.vouching import give_up, vouch
 from windlass.engine.watchdog import Blockage
 from windlass.errors import SchemaMismatch, StoreError, StoreUnavailable
@@ -108,7 +109,7 @@ class Renewal:
         if not self._thread.is_alive():
             return True
         try:
-            async with asyncio.timeout(within):
+            async with time_limit(within):
                 await self._over.wait()
         except TimeoutError:
             return False

@@ -33,6 +33,7 @@ from windlass.engine.attempt import (
     finish,
     give_back,
     given_up,
+    leaves,
     release,
     timeout_of,
 )
@@ -92,6 +93,7 @@ class Seats:
         self._no_processes = Scarcity("child process", _MORE_PROCESSES, self._resume)
         self._deadlines = Deadlines(self._loop)
         self._ends = Ends(self._loop)
+        runner.suspended = self._insist
         # Attempts are mostly started by the end of another: they must not inherit its variables.
         self._context = contextvars.copy_context()
 
@@ -383,6 +385,8 @@ class Seats:
         holding.concluded = True
         if self.group.members:
             self.group.leave(holding)
+        if holding.gauge is not None:
+            self._host.reports.close(holding.gauge, lost=finish is None)
         if finish is None:
             self._holdings.drop(holding.claimed)
             self._host.freed()
@@ -420,7 +424,9 @@ class Seats:
 
     def _stubborn(self, holding: Holding) -> None:
         """It was told to end and did not: record the end without it."""
-        if holding.stop in (Stop.TIMEOUT, Stop.DEADLINE):
+        if (left := leaves(holding)) is not None:
+            self._conclude(holding, left)
+        elif holding.stop in (Stop.TIMEOUT, Stop.DEADLINE):
             self._conclude(holding, self._runner.too_late(holding))
         else:
             self._conclude(holding, canceled(holding, holding.reason))

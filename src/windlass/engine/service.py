@@ -34,6 +34,7 @@ class News(Enum):
     STORE_CHANGED = auto()  # somebody wrote something: a run, a schedule, a cancel
     JOBS_STORED = auto()  # the store knows the jobs of this worker, and their schedules
     RUN_DUE = auto()  # a run that this worker sent back with a short delay
+    CHILD_ENDED = auto()  # its parent may wait for it
 
 
 class Service(ABC):

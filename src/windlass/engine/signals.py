@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from windlass.domain.run import Claimed, Held, RenewReply
+from windlass.domain.run import Claimed, Held, ProgressWrite, RenewReply
 
 T = TypeVar("T")
 
@@ -104,5 +104,7 @@ class WorkerSignals:
     """Leases came, or a lease or a seat is free; how many leases it holds."""
     renewed: Signal[RenewReply] = field(default_factory=Signal)
     """The heartbeat was answered, and its orders were carried out."""
+    told: Signal[Sequence[ProgressWrite]] = field(default_factory=Signal)
+    """The store has answered these reports of progress."""
     stopping: Signal[None] = field(default_factory=Signal)
     """It claims nothing any more."""

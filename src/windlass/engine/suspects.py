@@ -1,7 +1,7 @@
 """Suspects that no child process can run: in groups of their own, halved at each crash.
 
 A run under which a worker has died (`domain.blame`) is run in a child process. Where no fresh
-process can find its job (a closure, a job of `__main__`), it runs in the worker, but apart: the
+process can find its job (a closure, or a job of a test), it runs in the worker, but apart: the
 worker claims nothing more, and the *group* starts when everything else here has ended, or has had
 its time to. So a death of the worker during that time is the fault of one of the group.
 

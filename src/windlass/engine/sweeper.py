@@ -1,7 +1,8 @@
 """The sweeper: dispatcher, expiry and reaper as one service, in one round trip.
 
 - The *dispatcher* moves runs whose time has come to their queues, and publishes them where a
-  transport is used; it also sends again what a transport lost.
+  transport is used; it also sends again what a transport lost. It looks at runs whose children
+  have ended (`domain/child.py`).
 - *Expiry* ends runs that waited too long for their first start, or were not done by their deadline.
 - The *reaper* takes runs back from workers that are dead.
 
@@ -34,7 +35,11 @@ class Sweeper(Service):
     """Moves what time moves."""
 
     # Somebody enqueued a run for later, but soon; or one of ours is to be tried again.
-    wakes_on: ClassVar[Mapping[News, float]] = {News.STORE_CHANGED: 0.25, News.RUN_DUE: 0.0}
+    wakes_on: ClassVar[Mapping[News, float]] = {
+        News.STORE_CHANGED: 0.25,
+        News.RUN_DUE: 0.0,
+        News.CHILD_ENDED: 0.01,
+    }
 
     def __init__(
         self, environment: Environment, *, dispatch: bool = True, reap: bool = True
@@ -96,8 +101,8 @@ class Sweeper(Service):
             self._transport.publish([encode_message(run) for run in reply.dispatched])
         if reply.dispatched or reply.reaped:
             await self._store.anotify()
-        if reply.dispatched or reply.reaped or reply.crashed:
-            self.runs_ready()
+        if reply.dispatched or reply.reaped or reply.crashed or reply.expired or reply.overrun:
+            self.runs_ready()  # of those that failed, their handlers' runs may be
         if not self._transport.pulls and self._dispatch:
             await self._send_again()
 

@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import Finish, Want
+from windlass.domain.run import CycleReply, Finish, Held, Want
+from windlass.engine.hosts import PumpHost
 from windlass.engine.lanes import Lane
 from windlass.engine.search import Look
+from windlass.store.interface import Store
 
 
 @dataclass(slots=True)
@@ -33,4 +37,17 @@ def goes_back(finish: Finish) -> bool:
         return not finish.delay
     if finish.outcome is Outcome.CRASHED:
         return finish.failure is None
-    return finish.outcome is Outcome.RELEASED
+    return finish.outcome in (Outcome.RELEASED, Outcome.CONTINUED)
+
+
+async def exchange(store: Store, host: PumpHost, trip: Trip) -> CycleReply:
+    """Send the ends and ask for runs. An end whose last progress cannot be written yet is busy."""
+    finishes = trip.finishes
+    kept = await host.before_ends(finishes) if finishes else ()
+    if kept:
+        finishes = [f for f in finishes if Held(f.tenant, f.id, f.token) not in kept]
+    call = store.operations.cycle(trip.worker, trip.claim_no, finishes, trip.want)
+    if trip.want is None:
+        call = call.once()  # the store would send just as much again
+    reply = await store.arun(call)
+    return msgspec.structs.replace(reply, busy=(*reply.busy, *kept)) if kept else reply

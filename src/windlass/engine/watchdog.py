@@ -49,8 +49,9 @@ from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
 
+from windlass.current import current
 from windlass.domain.job import Executor
-from windlass.engine.holdings import Holding, Holdings, current
+from windlass.engine.holdings import Holding, Holdings
 from windlass.logs import TRACEBACK, steady_log
 from windlass.sources import Clock
 
@@ -182,7 +183,8 @@ class Watchdog:
         context = None if task is None else _context_of(task)
         if context is None:
             return None, True
-        return context.get(current), False
+        running = context.get(current)
+        return (running if isinstance(running, Holding) else None), False
 
     def _stack(self) -> str:
         frame = sys._current_frames().get(self._home)

@@ -6,9 +6,9 @@ than was announced, gives the other up.
 
 The worker sends `Setup` once, then one `Assignment` at a time; while that runs it may send the
 run's `StandingNow`. The child says `Ready` once it can take one. It answers with log `Line`s,
-`Began` when the handler is about to be called, `Ask`s (each waits for its `Answer`), and ends the
-attempt by `Done` or `Lacking`. The child has no lease: all that it says is worth as much as the
-token of the attempt it was given.
+`Began` when the handler is about to be called, its progress (`Told`), `Ask`s (each waits for its
+`Answer`), and ends the attempt by `Done` or `Lacking`. The child has no lease: all
+that it says is worth as much as the token of the attempt it was given.
 """
 
 import struct
@@ -18,7 +18,8 @@ import msgspec
 
 from windlass.domain.origin import Origin
 from windlass.domain.report import ErrorInfo
-from windlass.domain.run import NULL, Claimed, Finish
+from windlass.domain.run import NULL, Claimed, Finish, ProgressWrite
+from windlass.domain.step import MOST_STEPS
 from windlass.engine.holdings import Stop
 
 HEADER = struct.Struct("!4sI")
@@ -37,6 +38,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     url: str
     level: int
     result_limit: int
+    max_steps: int = MOST_STEPS
 
 
 class Assignment(msgspec.Struct, tag=True, frozen=True, kw_only=True):
@@ -104,6 +106,17 @@ class Ask(msgspec.Struct, tag=True, frozen=True, kw_only=True):
         return (self.run, self.token) == (attempt.claimed.id, attempt.claimed.token)
 
 
+class Told(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """The progress of an attempt: at most once a second, and the last with its `Done`."""
+
+    progress: ProgressWrite
+
+    def is_of(self, attempt: Assignment) -> bool:
+        """Whether it is this attempt that tells."""
+        told, claimed = self.progress, attempt.claimed
+        return (told.id, told.token) == (claimed.id, claimed.token)
+
+
 class Done(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     """The handler has ended; `memory` is what the process uses now, in bytes.
 
@@ -114,14 +127,15 @@ class Done(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     finish: Finish | None
     result: msgspec.Raw = NULL
     has_result: bool = False
+    progress: ProgressWrite | None = None  # what was told last, if that was not sent
 
     @classmethod
-    def of(cls, finish: Finish | None, memory: int) -> "Done":
+    def of(cls, finish: Finish | None, memory: int, told: ProgressWrite | None = None) -> "Done":
         """What is sent."""
         if finish is None or finish.result is None:
-            return cls(finish=finish, memory=memory)
-        bare = msgspec.structs.replace(finish, result=None)
-        return cls(finish=bare, memory=memory, result=finish.result, has_result=True)
+            return cls(finish=finish, memory=memory, progress=told)
+        bare, result = msgspec.structs.replace(finish, result=None), finish.result
+        return cls(finish=bare, memory=memory, result=result, has_result=True, progress=told)
 
     @property
     def whole(self) -> Finish | None:
@@ -138,7 +152,7 @@ class Lacking(msgspec.Struct, tag=True, frozen=True, kw_only=True):
 
 
 ToChild = Setup | Assignment | StandingNow | Answer
-ToWorker = Line | Ready | Began | Ask | Done | Lacking
+ToWorker = Line | Ready | Began | Ask | Told | Done | Lacking
 
 read_in_child = msgspec.json.Decoder(ToChild).decode
 read_in_worker = msgspec.json.Decoder(ToWorker).decode

@@ -7,6 +7,7 @@ connects its parts (:mod:`windlass.engine.hub`):
     Lanes     seats per executor                    Seats     attempts, started and stopped
     Heart     heartbeat and watchdog, in threads    Intake    wake-ups, polling, messages
     Roster    the jobs it runs, which may change    Children  attempts in processes of their own
+    Reports   progress, of all runs together
     Services  what else is to be done: a list, of which the worker knows none by name
 
 Stopping: nothing is claimed any more, runs that have not started are given back, running ones
@@ -33,6 +34,7 @@ import contextlib
 from collections.abc import Sequence
 
 from windlass.domain.job import JobSpec
+from windlass.engine.around import Around
 from windlass.engine.attempt import Runner
 from windlass.engine.children import Children, Isolation
 from windlass.engine.ending import Ending
@@ -42,11 +44,13 @@ from windlass.engine.heart import Heart
 from windlass.engine.hub import Announce, Hub
 from windlass.engine.idle import drained
 from windlass.engine.interruption import finished_before
+from windlass.engine.reporting import Reports
 from windlass.engine.seats import Seats
 from windlass.engine.service import Service
 from windlass.engine.services import make_services
 from windlass.engine.signals import WorkerSignals
 from windlass.engine.threads import Threads
+from windlass.engine.time_limit import time_limit
 from windlass.errors import UsageError, WorkerDisrupted
 from windlass.logs import steady_log
 from windlass.resources import OpenResources, belong, close_all
@@ -57,7 +61,7 @@ _LAST_WORDS = 4.0  # after a grace of 25 s there is not much left of the 30 s th
 
 
 class Worker:
-    """Runs the jobs it is given, until stopped. One event loop, one use."""
+    """Runs jobs until it is stopped, on one event loop. Use it once."""
 
     def __init__(
         self,
@@ -69,17 +73,19 @@ class Worker:
         resources: OpenResources | None = None,
         announce: Announce | None = None,
         isolation: Isolation | None = None,
+        hooks: Sequence[Around] = (),
     ) -> None:
         """`services` run beside it; by default, all that there are. `announce` stores what belongs
         to the jobs, such as their schedules; it is called whenever they have been stored.
-        `isolation` is for child processes."""
+        `isolation` is for child processes, `hooks` are run around each attempt."""
         if not jobs and not expecting:
             raise UsageError("A worker needs at least one job: none is registered.")
         self._environment, self._isolation = environment, isolation
         self._store, self.options = environment.store, environment.options
         self._resources = resources or OpenResources({})
         limit = self.options.result_limit
-        self._runner = Runner(self._store, environment.sources, self._resources, limit)
+        self._runner = Runner(self._store, environment.sources, self._resources, limit, hooks)
+        self._runner.max_steps = self.options.max_steps
         if services is None:
             services = make_services(environment)
         self._hub = Hub(environment, jobs, services, self._runner, announce)
@@ -90,13 +96,19 @@ class Worker:
 
     @property
     def id(self) -> str:
-        """The name of this incarnation."""
+        """The worker's name in the store."""
         return self._hub.worker
 
     @property
     def busy(self) -> int:
         """How many leases it holds."""
         return len(self._hub.holdings)
+
+    @property
+    def running_jobs(self) -> Sequence[str]:
+        """The job of each run that is in its handler; any thread may read it."""
+        held = self._hub.holdings.all()
+        return [holding.claimed.job for holding in held if holding.started is not None]
 
     @property
     def ended(self) -> int:
@@ -126,11 +138,13 @@ class Worker:
     async def run(self) -> None:
         """Work until :meth:`stop`; returns when everything is finished or given back.
 
-        Raises what made it impossible to go on, after as orderly a stop as there can be.
+        If it cannot go on, it stops as orderly as it can, and raises the reason.
         """
         self._loop = asyncio.get_running_loop()
         belong(self._resources, self._loop)
         self._runner.boss, self._runner.taken_down = asyncio.current_task(), self.unasked
+        self._hub.reports = Reports(self._store, self.options.report, self._hub, self.signals.told)
+        self._runner.enlist = self._hub.reports.enlist
         self._hub.seats = self._make_seats()
         self.heart.start()
         try:
@@ -152,7 +166,7 @@ class Worker:
             raise self.failure
 
     def stop(self) -> None:
-        """Begin to stop: from now on nothing is claimed."""
+        """Begin to stop: nothing more is claimed, and `run` returns when the rest has ended."""
         self._hub.stop()
 
     def betray(self, how: str, line: Sequence[int] = ()) -> None:
@@ -231,7 +245,7 @@ class Worker:
         """Let what runs end, for as long as `drain` allows; give back the rest."""
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.options.drain):
+                async with time_limit(self.options.drain):
                     await self._all_ended()
         finally:
             self._hub.seats.give_up_all()

@@ -24,7 +24,7 @@ from windlass.engine.wire import (
     read_in_child,
 )
 from windlass.errors import LeaseLost, StoreError
-from windlass.logs import STANDARD, plain
+from windlass.logs import STANDARD, RunFields, plain
 from windlass.offloop import off_loop
 from windlass.store.operations import Call, Operations
 from windlass.store.operations.handlers import pack_arguments, unpack_answer
@@ -73,9 +73,22 @@ class Channel:
 class LogLines(logging.Handler):
     """Sends what is logged here to the worker, whose log it becomes."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, level: int) -> None:
         super().__init__()
         self._channel = channel
+        self._shown = level
+        self.addFilter(RunFields())
+
+    def take_over(self) -> None:
+        """Get all that is logged in this process; the worker shows it as the project wishes.
+
+        A project that configures logging when it is imported does so here as well. So it is done
+        again after each import.
+        """
+        root = logging.getLogger()
+        if self not in root.handlers:
+            root.handlers = [self]
+            root.setLevel(self._shown)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send the event; it is read before it leaves this thread."""

@@ -15,9 +15,10 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from windlass.domain.job import JobSpec
 from windlass.domain.report import ErrorInfo
@@ -25,13 +26,28 @@ from windlass.domain.run import Finish
 from windlass.engine.attempt import Runner, prepared
 from windlass.engine.holdings import Holding
 from windlass.engine.memory import resident
-from windlass.engine.wire import Answer, Assignment, Began, Done, Lacking, Ready, Setup, StandingNow
+from windlass.engine.throttle import Throttle
+from windlass.engine.wire import (
+    Answer,
+    Assignment,
+    Began,
+    Done,
+    Lacking,
+    Ready,
+    Setup,
+    StandingNow,
+    Told,
+)
+from windlass.errors import UsageError
+from windlass.gauge import Gauge
 from windlass.isolation.channel import Channel, LogLines, Questions, WorkersStore
 from windlass.isolation.locate import Finder, move, url_of
 from windlass.resources import OpenResources, belong, close_all
 from windlass.sources import Sources
 
 log = logging.getLogger(__name__)
+
+_REPORT = 1.0  # seconds between two reports of progress
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -44,16 +60,22 @@ def main(fd: int) -> None:
     if not isinstance(setup, Setup):
         return
     sys.path[:] = map(os.fsdecode, setup.path)
-    root = logging.getLogger()
-    root.addHandler(LogLines(channel))
-    root.setLevel(setup.level)
-    Program(channel, setup).run()
+    lines = LogLines(channel, setup.level)
+    lines.take_over()
+    Program(channel, setup, lines.take_over).run()
+
+
+def _no_store() -> NoReturn:
+    raise UsageError(
+        "A step of a job file that runs in a process of its own cannot join your transaction: "
+        "let it run in a thread, or define the job in code."
+    )
 
 
 class Program:
     """One child process."""
 
-    def __init__(self, channel: Channel, setup: Setup) -> None:
+    def __init__(self, channel: Channel, setup: Setup, send_logs: Callable[[], None]) -> None:
         self._channel = channel
         self._setup = setup
         self._questions = Questions(channel)
@@ -64,6 +86,9 @@ class Program:
         self._resources: dict[int, OpenResources] = {}
         self._holding: Holding | None = None
         self._task: asyncio.Task[Finish | None] | None = None
+        self._tell_soon = Throttle(_REPORT, self._tell)
+        self._telling = threading.Lock()  # what is taken is sent before anything else is
+        self._send_logs = send_logs
         self._given = self._ended = 0  # attempts, as counted by who gets and who ends them
 
     def run(self) -> None:
@@ -118,18 +143,26 @@ class Program:
 
     def _end(self, attempt: Assignment) -> Done | Lacking:
         found = prepared(lambda: self._finder.find(attempt.origin))
+        self._send_logs()
         if isinstance(found, ErrorInfo):
             return Lacking(error=found)
         spec, app = found
         resources = self._resources_of(app)
         store = WorkersStore(self._questions, attempt.claimed)
-        runner = Runner(store, self._sources, resources, self._setup.result_limit)
-        runner.worker = attempt.worker
+        hooks = () if app is None else app.middleware.around
+        runner = Runner(store, self._sources, resources, self._setup.result_limit, hooks)
+        runner.worker, runner.max_steps = attempt.worker, self._setup.max_steps
+        runner.joins = _no_store if app is None else lambda: app.store
+        runner.enlist = self._enlist
         holding = self._holding = Holding(attempt.claimed, spec)
         self._channel.send(Began())
         finish = self._run(runner, holding, spec)
+        # What it left behind tells nothing more.
+        holding.concluded = True
         self._holding = self._task = None
-        return Done.of(finish, resident())
+        with self._telling:
+            told = None if holding.gauge is None else holding.gauge.take()
+        return Done.of(finish, resident(), told)
 
     def _run(self, runner: Runner, holding: Holding, spec: JobSpec) -> Finish | None:
         if not spec.signature.is_async:
@@ -148,6 +181,17 @@ class Program:
             if not ends:  # a handler that cancels itself, and returns, has ended all the same
                 return runner.conclude_error(holding, asyncio.CancelledError())
         return ends[0]
+
+    def _enlist(self, gauge: Gauge) -> None:
+        """Something was told, in any thread: let the worker know, now or within a second."""
+        self._loop.call_soon_threadsafe(self._tell_soon)
+
+    def _tell(self) -> None:
+        with self._telling:
+            holding = self._holding
+            told = None if holding is None or holding.gauge is None else holding.gauge.take()
+            if told is not None:
+                self._channel.send(Told(progress=told))
 
     def _stop_task(self) -> None:
         """Cancel an async handler that is to end, once."""

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from windlass import Context, LeaseLost, SyncContext, Windlass
+from windlass import Context, FailedRun, LeaseLost, SyncContext, Windlass, phase
 from windlass.domain.artifact import Artifact
 from windlass.domain.outcome import Outcome
 from windlass.domain.policy import Retry
@@ -90,6 +90,16 @@ def define_jobs(app: Windlass, witness: Witness, only: list[str] | None = None) 
     for handler, options in _handlers(app, witness):
         if only is None or handler.__name__ in only:
             app.job(**options)(handler)
+    for name, mixed in (("pipeline", True), ("pipeline_in_thread", False)):
+        if only is None or name in only:
+            app.pipeline(name, *pipeline_phases(witness, mixed=mixed), max_attempts=1)
+    if "hopeless" in app.jobs:
+
+        @app.jobs["hopeless"].on_failure(max_attempts=1)
+        async def mourn(ctx: Context, failed: FailedRun) -> str:
+            """Hears of each `hopeless` run that has failed."""
+            witness.write("effects", ctx, failed.id)
+            return failed.id
 
 
 def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]]]:
@@ -191,10 +201,18 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
         witness.write("effects", ctx)
         return "second"
 
+    async def hopeless(ctx: Context, n: int = 0, ms: int = 0) -> None:
+        """Fails for good, and raises `armed` on its way out: what follows is the record of it."""
+        witness.write("starts", ctx)
+        await asyncio.sleep(ms / 1000)
+        witness.raise_flag("armed")
+        raise ConnectionError(f"failure of {n}")
+
     # What is tested here is, mostly, what becomes of attempts that do not fail.
     plain: dict[str, Any] = {"max_attempts": 1}
     patiently: dict[str, Any] = {"max_attempts": FLAKY_ATTEMPTS, "retry": Retry.fixed("50ms")}
     return [
+        *((handler, plain) for handler in durable_handlers(app, witness)),
         (load, plain),
         (block, plain),
         (flaky, patiently),
@@ -206,13 +224,102 @@ def _handlers(app: Windlass, witness: Witness) -> list[tuple[Any, dict[str, Any]
         (doomed, plain),
         (poison, plain),
         (last, plain),
+        (hopeless, plain),
     ]
+
+
+def durable_handlers(app: Windlass, witness: Witness) -> list[Any]:
+    """Handlers with durable steps. Each call of a step's body writes a line `run step nonce`, and
+    returns the nonce: what is recorded must be the last one that was written."""
+
+    def body(run: str, step: str) -> str:
+        nonce = f"{os.getpid()}-{time.monotonic_ns()}"
+        witness.append("bodies", f"{run} {step} {nonce}")
+        return nonce
+
+    async def abody(run: str, step: str) -> str:
+        nonce = body(run, step)
+        await asyncio.sleep(0.01)
+        return nonce
+
+    async def leaf(ctx: Context, n: int) -> int:
+        """A child of a workflow."""
+        witness.write("starts", ctx)
+        await asyncio.sleep(0.05)
+        witness.write("effects", ctx)
+        return n * n
+
+    async def workflow(ctx: Context, n: int) -> dict[str, Any]:
+        """Steps, one after another and beside each other, a sleep, a signal, a race, a fan-out."""
+        witness.write("starts", ctx)
+        run = ctx.run_id
+        found: dict[str, Any] = {"a": await ctx.step("a", abody, run, "a")}
+        found["b"], found["c"] = await asyncio.gather(
+            ctx.step("b", abody, run, "b"), ctx.step("c", body, run, "c")
+        )
+        await ctx.sleep("nap", "1200ms")
+        found["go"] = await ctx.wait_for("go", timeout="10m")
+        found["first"] = (
+            await ctx.first(fast=ctx.wait_for("fast"), slow=ctx.sleep("slow", "1200ms"))
+        ).name
+        found["squares"] = await ctx.map(app.jobs["leaf"], range(n, n + 4), parallel=2)
+        found["d"] = await ctx.step("d", abody, run, "d")
+        witness.write("effects", ctx)
+        return found
+
+    def workflow_in_thread(ctx: SyncContext, n: int) -> dict[str, Any]:
+        """The same in a thread, as far as that can."""
+        witness.write("starts", ctx)
+        run = ctx.run_id
+        found: dict[str, Any] = {"a": ctx.step("a", body, run, "a")}
+        ctx.sleep("nap", "1200ms")
+        found["go"] = ctx.wait_for("go", timeout="10m")
+        found["squares"] = ctx.map(app.jobs["leaf"], range(n, n + 4))
+        found["d"] = ctx.step("d", body, run, "d")
+        witness.write("effects", ctx)
+        return found
+
+    return [leaf, workflow, workflow_in_thread]
+
+
+def pipeline_phases(witness: Witness, *, mixed: bool) -> list[Any]:
+    """The phases of a pipeline, with a step and a sleep; each body writes a line as above."""
+
+    def body(ctx: Any, phase: str) -> str:
+        nonce = f"{os.getpid()}-{time.monotonic_ns()}"
+        witness.append("bodies", f"{ctx.run_id} {phase} {nonce}")
+        return nonce
+
+    def first(ctx: SyncContext, n: int) -> str:
+        ctx.progress(0.5, "half")
+        found = body(ctx, "first")
+        time.sleep(0.05)
+        return found
+
+    def second(ctx: SyncContext, first: str) -> str:
+        ctx.step("inner", body, ctx, "second/inner")
+        ctx.sleep("nap", "1200ms")
+        return body(ctx, "second")
+
+    async def asecond(ctx: Context, first: str) -> str:
+        await ctx.step("inner", body, ctx, "second/inner")
+        await ctx.sleep("nap", "1200ms")
+        return body(ctx, "second")
+
+    def third(ctx: SyncContext, first: str, second: str) -> dict[str, str]:
+        time.sleep(0.05)
+        body(ctx, "third")
+        return {"first": first, "second": second}
+
+    return [first, phase("second", asecond if mixed else second), third]
 
 
 def _try_everything(app: Windlass, witness: Witness, ctx: SyncContext) -> None:
     """Whatever a worker may record, under a lease that is another's by now."""
     try:
-        ctx.progress(0.5, "half way")
+        for _ in range(1000):  # at the latest, the next write finds out
+            ctx.progress(0.5, "half way")
+            time.sleep(0.01)
         witness.write("tried", ctx, "progress recorded")
     except LeaseLost:
         witness.write("tried", ctx, "progress refused")

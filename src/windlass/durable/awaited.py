@@ -1,0 +1,182 @@
+"""Durable work of async handlers: runs the flows, and notices when the handler may be suspended."""
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from windlass.domain.run import Held
+from windlass.domain.step import Step, StepWrite
+from windlass.durable.acts import Body, Doing, Join, StepFlow, Suspension, Wait
+from windlass.durable.blocked import is_blocked
+from windlass.durable.ledger import Ledger
+from windlass.offloop import off_loop
+from windlass.store.flow import adrive
+from windlass.store.operations import Call
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+# Turns of the loop for which all of a handler has to be blocked: a task that has just ended wakes
+# whoever waits for it in the next ones, through as many others as there are between them.
+_TURNS = 20
+
+within: ContextVar[str | None] = ContextVar("windlass_step", default=None)
+"""The path of the step whose body runs here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """For how long a handler that waits keeps its seat."""
+
+    in_seat: float = 1.0  # seconds: who waits for less never leaves it
+    linger: float = 0.02  # seconds that all of it has to be waiting for
+    longest: float = 2.0  # seconds between looks at a handler that does something else as well
+
+
+class AsyncStore(Protocol):
+    """Where calls are done."""
+
+    async def arun(self, call: Call[T]) -> T: ...
+
+
+class AsyncJoins(Protocol):
+    """What writes in the caller's own transaction."""
+
+    async def ajoin_step(
+        self, connection: object, held: Held, path: str, write: StepWrite | None
+    ) -> Step | None: ...
+
+
+class AwaitedWork:
+    """The durable work of one attempt, on its loop."""
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        joins: Callable[[], AsyncJoins],
+        ledger: Ledger,
+        patience: Patience,
+        suspend: Callable[[], None],
+        main: "asyncio.Task[Any] | None",
+    ) -> None:
+        self._store = store
+        self._joins = joins
+        self.ledger = ledger
+        self._patience = patience
+        self._suspend = suspend
+        self._loop = asyncio.get_running_loop()
+        self._main = main
+        self._loading: asyncio.Task[None] | None = None
+        self._waits: dict[asyncio.Future[None], Wait] = {}
+        self._timers: dict[asyncio.Future[None], asyncio.TimerHandle] = {}
+        self._check: asyncio.Handle | None = None
+        self._turns = 0
+        self._pause = patience.linger
+        self.suspension: Suspension | None = None
+
+    def in_thread(self, make: Callable[[Any, Any, Ledger, Patience], W]) -> W:
+        """Durable work of the same run, for a part of it that runs in a thread."""
+        return make(self._store, self._joins, self.ledger, self._patience)
+
+    async def run(self, path: str, make: Callable[[], StepFlow[T]]) -> T:
+        """Run a flow of this attempt."""
+        self._refuse(path)
+        if not self.ledger.is_loaded:
+            await self._load()
+        return await adrive(make(), self._do)
+
+    def _refuse(self, path: str) -> None:
+        self.ledger.check(path)
+        if self.suspension is not None:
+            raise asyncio.CancelledError  # it swallowed the first one
+
+    async def _load(self) -> None:
+        if self._loading is None:
+            # A task of its own: who asked first may be canceled, and others wait for it too.
+            self._loading = self._loop.create_task(adrive(self.ledger.load(), self._do))
+        await asyncio.shield(self._loading)
+
+    def _do(self, doing: Doing) -> Awaitable[Any]:
+        match doing:
+            case Body():
+                return self._call(doing)
+            case Wait():
+                return self._wait(doing)
+            case Join(connection, held, path, write):
+                return self._joins().ajoin_step(connection, held, path, write)
+            case _:
+                return self._store.arun(doing)
+
+    async def _call(self, body: Body) -> Any:
+        self._refuse(body.path)
+        before = within.set(body.path)
+        try:
+            async with asyncio.timeout(body.timeout):
+                return await _result(body.function, body.args, body.kwargs)
+        finally:
+            within.reset(before)
+
+    async def _wait(self, wait: Wait) -> None:
+        self._refuse(wait.path)
+        future: asyncio.Future[None] = self._loop.create_future()
+        if wait.left is not None:
+            # Not a variable of this frame, where `is_blocked` would take it for the handler's.
+            self._timers[future] = self._loop.call_later(wait.left, _settle, future)
+        self._waits[future] = wait
+        if self._check is None:
+            self._look_later()
+        try:
+            await future
+        finally:
+            del self._waits[future]
+            if (timer := self._timers.pop(future, None)) is not None:
+                timer.cancel()
+
+    def _look_later(self) -> None:
+        self._turns = 0
+        self._check = self._loop.call_later(self._pause, self._look, context=contextvars.Context())
+
+    def _look(self) -> None:
+        """Suspend the handler, if all of it waits, and for long.
+
+        If it keeps its seat, it looks itself whether its signals have come: seldom, if it is long.
+        """
+        self._check = None
+        waits = [wait for future, wait in self._waits.items() if not future.done()]
+        if not waits or self.suspension is not None or self.ledger.is_over or self._main is None:
+            return
+        soon = any(w.left is not None and w.left <= self._patience.in_seat for w in waits)
+        if soon or not is_blocked(self._main, self._waits.keys()):
+            self._pause = min(self._pause * 2, self._patience.longest)
+            self._look_later()
+            for future, wait in self._waits.items():
+                if wait.signal:
+                    _settle(future)
+        elif self._turns < _TURNS:
+            self._turns += 1
+            self._check = self._loop.call_soon(self._look, context=contextvars.Context())
+        else:
+            self.suspension = Suspension(tuple(waits))
+            self._main.cancel()
+            self._suspend()
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def _result(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Any:
+    """Call a function of a step; one that is not async in a thread, so that the loop goes on."""
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - of an object that can be called
+    ):
+        return await function(*args, **kwargs)
+    value = await off_loop(lambda: function(*args, **kwargs), "windlass-step")
+    return await value if inspect.isawaitable(value) else value

@@ -1,0 +1,85 @@
+"""Durable work of handlers in threads: runs the flows, and unwinds the handler to suspend it."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from windlass.domain.run import Held
+from windlass.domain.step import Step, StepWrite
+from windlass.durable.acts import Body, Doing, Join, StepFlow, Suspended, Suspension, Wait
+from windlass.durable.awaited import Patience, within
+from windlass.durable.ledger import Ledger
+from windlass.store.flow import drive
+from windlass.store.operations import Call
+
+T = TypeVar("T")
+
+
+class BlockingStore(Protocol):
+    """Where calls are done."""
+
+    def run(self, call: Call[T]) -> T: ...
+
+
+class BlockingJoins(Protocol):
+    """What writes in the caller's own transaction."""
+
+    def join_step(
+        self, connection: object, held: Held, path: str, write: StepWrite | None
+    ) -> Step | None: ...
+
+
+class BlockingWork:
+    """The durable work of one attempt, in its thread."""
+
+    def __init__(
+        self,
+        store: BlockingStore,
+        joins: Callable[[], BlockingJoins],
+        ledger: Ledger,
+        patience: Patience,
+    ) -> None:
+        self._store = store
+        self._joins = joins
+        self.ledger = ledger
+        self._patience = patience
+        self._loading = threading.Lock()
+        self.suspension: Suspension | None = None
+
+    def run(self, path: str, make: Callable[[], StepFlow[T]]) -> T:
+        """Run a flow of this attempt."""
+        self._refuse(path)
+        if not self.ledger.is_loaded:
+            with self._loading:
+                drive(self.ledger.load(), self._do)
+        return drive(make(), self._do)
+
+    def _refuse(self, path: str) -> None:
+        self.ledger.check(path)
+        if self.suspension is not None:
+            raise Suspended  # it swallowed the first one
+
+    def _do(self, doing: Doing) -> Any:
+        match doing:
+            case Body():
+                self._refuse(doing.path)
+                before = within.set(doing.path)
+                try:
+                    return doing.function(*doing.args, **doing.kwargs)
+                finally:
+                    within.reset(before)
+            case Wait():
+                return self._wait(doing)
+            case Join(connection, held, path, write):
+                return self._joins().join_step(connection, held, path, write)
+            case _:
+                return self._store.run(doing)
+
+    def _wait(self, wait: Wait) -> None:
+        self._refuse(wait.path)
+        if wait.left is not None and wait.left <= self._patience.in_seat:
+            time.sleep(wait.left)
+            return
+        self.suspension = Suspension((wait, *wait.beside))
+        raise Suspended

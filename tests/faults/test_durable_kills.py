@@ -1,0 +1,117 @@
+"""Workers that are killed in the midst of durable steps, sleeps and waits."""
+
+from __future__ import annotations
+
+from random import Random  # noqa: TID251 - of the test alone
+from typing import Any
+
+import pytest
+
+from tests.faults.harness import Fleet, Stage, eventually, rest
+from windlass import Run, Status
+
+SEATS: dict[str, Any] = {"concurrency": 4, "threads": 4}
+
+
+def test_workflows_survive_kills_at_random_points(stage: Stage, fleet: Fleet) -> None:
+    """F34, the short form."""
+    kill_workflows(stage, fleet, runs=16, blows=10)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_workflows_survive_many_kills(stage: Stage, fleet: Fleet) -> None:
+    """F34, the long form."""
+    kill_workflows(stage, fleet, runs=200, blows=100)
+
+
+def kill_workflows(stage: Stage, fleet: Fleet, *, runs: int, blows: int) -> None:
+    random = Random(7)
+    jobs = [stage.app.jobs["workflow"], stage.app.jobs["workflow_in_thread"]]
+    made = [jobs[n % 2].enqueue(n=n) for n in range(runs)]
+    unsent = list(made)
+    squad = [fleet.worker(**SEATS) for _ in range(2)]
+    fleet.await_workers(*squad)
+    for blow in range(blows):
+        rest(random.uniform(0.05, 0.6))
+        victim = squad[blow % 2]
+        victim.kill()
+        squad[blow % 2] = fleet.worker(**SEATS)
+        for run in random.sample(unsent, min(len(unsent), 1 + 2 * runs // blows)):
+            unsent.remove(run)
+            send(run, random)
+    for run in unsent:
+        send(run, random)
+    eventually(lambda: all_ended(stage, made), within=60, what="every workflow has ended")
+
+    stage.check(acked=[run.id for run in made])
+    for run in made:
+        assert_remembered(stage, run.refresh())
+
+
+def test_pipelines_survive_kills_at_random_points(stage: Stage, fleet: Fleet) -> None:
+    """Only what is unfinished runs again, and what is shown of the phases is right at the end."""
+    random = Random(11)
+    jobs = [stage.app.jobs["pipeline"], stage.app.jobs["pipeline_in_thread"]]
+    made = [jobs[n % 2].enqueue(n=n) for n in range(12)]
+    squad = [fleet.worker(**SEATS) for _ in range(2)]
+    fleet.await_workers(*squad)
+    for blow in range(6):
+        rest(random.uniform(0.05, 0.6))
+        squad[blow % 2].kill()
+        squad[blow % 2] = fleet.worker(**SEATS)
+    eventually(lambda: all_ended(stage, made), within=60, what="every pipeline has ended")
+
+    stage.check(acked=[run.id for run in made], witnessed=False)
+    for run in made:
+        last = assert_bodies(stage, run.refresh())
+        assert {path: run.raw_result[path] for path in ("first", "second")} == {
+            path: last[path] for path in ("first", "second")
+        }
+        assert [phase.status.value for phase in run.phases()] == ["succeeded"] * 3
+        assert (run.progress, run.phase) == (1.0, "third")
+
+
+def send(run: Run, random: Random) -> None:
+    """Answer the run, twice: the second time must not count."""
+    for _ in range(2):
+        run.signal("go", {"to": run.id}, key="once")
+    if random.random() < 0.5:
+        run.signal("fast")
+
+
+def all_ended(stage: Stage, runs: list[Run]) -> bool:
+    ends = stage.app.store.operations.look_for_ends("default", [run.id for run in runs])
+    return all(stage.app.store.run(ends).values())
+
+
+def assert_remembered(stage: Stage, run: Run) -> None:
+    """No body has run after its step was recorded, and the run has what was recorded."""
+    last = assert_bodies(stage, run)
+    result = run.raw_result
+    assert {path: result[path] for path in last} == last
+    assert result["go"] == {"to": run.id}
+    assert result["squares"] == [k * k for k in range(run.input["n"], run.input["n"] + 4)]
+    assert [child.status for child in run.children()] == [Status.SUCCEEDED] * 4
+    taken = [signal.taken_by for signal in signals_of(stage, run) if signal.name == "go"]
+    assert taken == ["go"]
+
+
+def assert_bodies(stage: Stage, run: Run) -> dict[str, str]:
+    """What is recorded is what the last call of each body returned: none was called after that."""
+    assert run.status is Status.SUCCEEDED, run.error
+    last: dict[str, str] = {}
+    for line in stage.witness.raw("bodies"):
+        of, step, nonce = line.split()
+        if of == run.id:
+            last[step] = nonce
+    recorded = {s.path: s.value for s in run.steps() if s.kind in ("step", "phase")}
+    recorded.pop("third", None)  # which returns the others'
+    assert {path: f'"{nonce}"' for path, nonce in last.items() if path != "third"} == {
+        path: bytes(value or b"").decode() for path, value in recorded.items()
+    }
+    return last
+
+
+def signals_of(stage: Stage, run: Run) -> Any:
+    return stage.app.store.run(stage.app.store.operations.list_signals("default", run.id, 0, 100))

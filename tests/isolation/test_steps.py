@@ -1,0 +1,55 @@
+"""Durable steps of handlers in child processes: the worker records them, under its lease."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.fixtures.apps import PATIENCE, reached, working
+from tests.isolation.conftest import Load
+from windlass import Status, StepState
+
+JOBS = """
+@app.job(executor="process", retry=Retry.fixed("10ms"))
+def order(ctx: SyncContext, fail: bool = False):
+    def charge(card: str):
+        say("charge")
+        return {"card": card, "none": None}
+
+    def nothing():
+        say("nothing")
+
+    found = ctx.step("charge", charge, "visa"), ctx.step("nothing", nothing)
+    if fail and ctx.failures == 0:
+        raise ConnectionError
+    paid = ctx.wait_for("paid")
+    try:
+        ctx.step("declined", lambda: 1 / 0, max_attempts=1)
+    except Exception as error:
+        return [*found, paid, type(error).__name__, ctx.attempt]
+
+@app.job(executor="process")
+async def aorder(ctx: Context):
+    value = await ctx.step("one", str, 1)
+    return [value, *(await ctx.first(paid=ctx.wait_for("paid"), late=ctx.sleep("late", days=1)))]
+"""
+
+
+async def test_steps_and_waits_in_child_processes(load: Load, said: Any) -> None:
+    jobs = load(JOBS)
+    app = jobs.app
+    run, arun = await jobs.order.aenqueue(fail=True), await jobs.aorder.aenqueue()
+    async with working(app):
+        for each in (run, arun):
+            await reached(app, each.id, Status.WAITING)
+            await each.asignal("paid", {"amount": 7})
+        ended = await run.await_end(timeout=PATIENCE)
+        aended = await arun.await_end(timeout=PATIENCE)
+    card = {"card": "visa", "none": None}
+    assert ended.result == [card, None, {"amount": 7}, "StepFailed", 3]
+    assert aended.result == ["1", "paid", {"amount": 7}]
+    assert said() == ["charge", "nothing"]
+    states = {step.path: step.state for step in await run.asteps()}
+    assert states == {
+        "charge": StepState.DONE, "nothing": StepState.DONE, "paid": StepState.DONE,
+        "declined": StepState.FAILED,
+    }  # fmt: skip
