@@ -52,6 +52,16 @@ async def wait_for_file(ctx: Context, path: str) -> str:
 
 
 @app.job
+async def wait_for_signal(ctx: Context) -> None:
+    await ctx.wait_for("paid", timeout="7d")
+
+
+@app.job
+async def sleep_a_month(ctx: Context) -> None:
+    await ctx.sleep("a month", days=30)
+
+
+@app.job
 def stubborn(seconds: int) -> None:
     print("handler started", flush=True)
     time.sleep(seconds)

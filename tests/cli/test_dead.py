@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.kit import fails, make_app, ok, ok_json, work
+from tests.cli.kit import fails, make_app, ok, ok_json, run, work
 from windlass import Run, Windlass
 from windlass.cli import main
 
@@ -66,7 +66,7 @@ def test_list(url: str, letters: list[Run]) -> None:
     assert ids("--error", "windlass.domain.policy.Fatal") == newest_first[:1]
     assert ids("--error", "KeyError") == []
     assert ids("--limit", "2") == newest_first[:2]
-    assert [line.split()[0] for line in ok("dead", "list", "--url", url).splitlines()[1:]] == (
+    assert [line.split()[0] for line in ok("dead", "list", "--url", url).splitlines()] == (
         newest_first
     )
 
@@ -75,7 +75,7 @@ def test_nothing_is_dead(url: str, app: Windlass) -> None:
     app.migrate()
 
     assert ok("dead", "--url", url) == "There are no dead letters.\n"
-    assert ok("dead", "list", "--url", url) == "There are no dead letters.\n"
+    assert run("dead", "list", "--url", url).stderr == "There are no dead letters.\n"
     assert ok("dead", "--job", "x", "--url", url) == "No dead letters match.\n"
     assert fails(1, "dead", "retry", "--all", "--url", url) == "There are no dead letters."
     assert fails(1, "dead", "discard", "--job", "x", "--url", url) == "No dead letters match."
@@ -98,7 +98,7 @@ def test_discard_those_selected(url: str, letters: list[Run]) -> None:
 def test_all_of_them_over_several_pages(
     url: str, letters: list[Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_module(), "_PAGE", 1)
+    monkeypatch.setattr("windlass.client.bulk.FOUND_AT_ONCE", 1)
 
     assert ok_json("dead", "retry", "--all", "--json", "--url", url) == {"retried": 3, "skipped": 0}
     assert statuses(letters) == ["queued"] * 3
@@ -160,6 +160,18 @@ def test_all_asks_on_a_terminal(
     assert (result.exit_code, result.stdout) == (code, told)
     assert "Retry all 3 dead letters? [y/N]:" in result.stderr
     assert statuses(letters) == [expected] * 3
+
+
+def test_question_about_one_is_in_the_singular(
+    url: str, letters: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_module(), "_interactive", lambda: True)
+    ok("dead", "discard", letters[0].id, letters[1].id, "--url", url)
+
+    result = CliRunner().invoke(main, ["dead", "discard", "--all", "--url", url], input="y\n")
+
+    assert "Discard 1 dead letter? [y/N]:" in result.stderr
+    assert result.stdout == "discarded 1 run\n"
 
 
 def test_yes_does_not_ask(url: str, letters: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from tests.cli.kit import fails, introduce, make_app, ok, ok_json, run, work, write_jobs
+from tests.cli.kit import (
+    command,
+    fails,
+    introduce,
+    make_app,
+    ok,
+    ok_json,
+    run,
+    started,
+    work,
+    write_jobs,
+)
 from windlass import Run
 
 
@@ -94,6 +105,34 @@ def test_the_same_key_is_the_same_run(known: str) -> None:
     )
 
 
+def test_a_unique_key_is_free_when_its_run_has_ended(known: str) -> None:
+    keyed = ("enqueue", "greet", "--url", known, "--key", "k", "--unique", "live")
+    first = ok(*keyed)
+    assert ok(*keyed) == first
+    ok("cancel", first.strip(), "--url", known)
+    second = ok(*keyed)
+    assert second != first
+
+    told = fails(4, "retry", first.strip(), "--url", known)
+    assert told.endswith(f"or cancel it first. See `windlass show {second.strip()}`.")
+
+
+def test_metadata_and_trace_are_noted_and_shown(known: str) -> None:
+    noted = ("--metadata", '{"who": "Ada"}', "--trace", "t1")
+    run = ok("enqueue", "greet", "--url", known, *noted).strip()
+
+    shown_to_people = ok("show", run, "--url", known)
+    assert 'metadata  {"who": "Ada"}' in shown_to_people
+    assert "trace     t1" in shown_to_people
+    found = ok_json("show", run, "--url", known, "--json")
+    assert (found["metadata"], found["trace"]) == ({"who": "Ada"}, "t1")
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", "5"])
+def test_metadata_is_a_json_object(known: str, text: str) -> None:
+    assert "--metadata" in fails(2, "enqueue", "greet", "--url", known, "--metadata", text)
+
+
 def test_json_is_the_whole_run(known: str) -> None:
     found = ok_json("enqueue", "greet", "--url", known, "--json", "--tag", "t")
 
@@ -123,8 +162,11 @@ def test_wait_for_a_run_that_fails(known: str) -> None:
 
 
 def test_wait_not_for_ever(known: str) -> None:
-    told = fails(1, "enqueue", "greet", "--url", known, "--wait", "--timeout-wait", "10ms")
+    result = run("enqueue", "greet", "--url", known, "--wait", "--timeout-wait", "10ms")
 
+    assert result.exit_code == 1
+    hint, told = result.stderr.splitlines()
+    assert hint.startswith("windlass: No worker is running: start one with `windlass worker` in ")
     assert "did not end within 0.01 s; it goes on. See `windlass show " in told
 
 
@@ -139,8 +181,8 @@ def test_who_stops_waiting_is_told_that_the_run_goes_on(
     result = run("enqueue", "greet", "--url", known, "--wait")
 
     assert result.exit_code == 130
-    assert re.fullmatch(
-        r"windlass: Not waiting any longer; run [-0-9a-f]{36} goes on\.\n\n?", result.stderr
+    assert re.search(
+        r"\nwindlass: Not waiting any longer; run [-0-9a-f]{36} goes on\.\n\n?$", result.stderr
     )
 
 
@@ -187,11 +229,11 @@ def test_a_store_without_jobs(url: str) -> None:
         (["--at", "soon"], "Invalid value for '--at': 'soon' is not a time such as"),
         (["--expires", "soon"], "Invalid value for '--expires': 'soon' is neither a duration"),
         (["--priority", "high"], "Invalid value for '--priority': "),
-        (["--priority", "99999"], "Bad option priority (argument): "),
-        (["--max-attempts", "0"], "Bad option max_attempts (argument): "),
-        (["--delay", "1s", "--at", "2040-01-01"], "give either delay or at, not both"),
-        (["--key-ttl", "1h"], "Bad option key_ttl (argument): it needs a key."),
-        (["--queue", "a b"], "Bad option queue (argument): "),
+        (["--priority", "99999"], "Invalid value for '--priority': "),
+        (["--max-attempts", "0"], "Invalid value for '--max-attempts': "),
+        (["--delay", "1s", "--at", "2040-01-01"], "give either --delay or --at, not both"),
+        (["--key-ttl", "1h"], "Invalid value for '--key-ttl': it needs a key."),
+        (["--queue", "a b"], "Invalid value for '--queue': "),
     ],
 )
 def test_wrong_usage(arguments: list[str], told: str, folder: Path) -> None:
@@ -205,4 +247,44 @@ def test_nothing_is_enqueued_by_mistake(folder: Path) -> None:
 
     assert run("enqueue", "greet", "[]", "--app", "jobs").exit_code == 2
 
+    assert not (folder / "windlass.db").exists()
+
+
+TYPED = """
+from dataclasses import dataclass
+
+from windlass import Windlass
+
+app = Windlass("sqlite:///windlass.db", poll="100ms")
+
+
+@dataclass
+class Sum:
+    total: int
+
+
+@app.job
+def add(a: int, b: int) -> Sum:
+    return Sum(a + b)
+"""
+
+
+def test_a_typed_result_is_printed_as_json(folder: Path) -> None:
+    (folder / "typed.py").write_text(TYPED)
+    with started(command("worker", "--app", "typed"), folder) as worker:
+        worker.wait_for("worker started")
+        assert ok("enqueue", "add", "a=1", "b=2", "--app", "typed", "--wait") == '{"total": 3}\n'
+    made = ok("runs", "--app", "typed").split()[0]
+    assert 'result    {"total": 3}' in ok("show", made, "--app", "typed")
+
+
+def test_a_slip_in_the_name_makes_no_store(folder: Path) -> None:
+    (folder / "typed.py").write_text(TYPED)
+
+    assert fails(2, "enqueue", "ad", "--app", "typed") == (
+        "There is no job 'ad': did you mean 'add'?"
+    )
+    assert fails(2, "enqueue", "mail", "--app", "typed").startswith(
+        "There is no job 'mail': there are add; start a worker that has it"
+    )
     assert not (folder / "windlass.db").exists()

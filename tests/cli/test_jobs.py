@@ -32,7 +32,7 @@ def store(folder: Path, url: str) -> str:
 def test_list(folder: Path) -> None:
     write(folder, "reports/daily.py", "schedule = '0 3 * * *'\ndef run(ctx): ...")
     write(folder, "bad.py", "\ndef run(ctx:")
-    bad, daily = ok("jobs", "list").splitlines()[1:]
+    bad, daily = ok("jobs", "list").splitlines()
 
     assert bad.split() == [
         "bad",
@@ -55,13 +55,13 @@ def test_list_beside_an_application(folder: Path) -> None:
     )
     write(folder, "hello.py", "from tasks import app\ndef run(ctx): ...")
 
-    coded, hello = ok("jobs", "list", "--app", "tasks").splitlines()[1:]
+    coded, hello = ok("jobs", "list", "--app", "tasks").splitlines()
     assert coded.split() == ["coded", coded.split()[1], "code"]
     assert hello.split()[-1] == "jobs/hello.py"
 
 
 def test_no_jobs(folder: Path) -> None:
-    assert ok("jobs", "list") == "There are no jobs: write one into jobs/.\n"
+    assert run("jobs", "list").stderr == "There are no jobs: write one into jobs/.\n"
     assert ok_json("jobs", "list", "--json") == []
     assert ok("jobs", "check") == "0 job files, nothing wrong.\n"
 
@@ -90,18 +90,18 @@ def test_the_folder_comes_from_the_settings(folder: Path, monkeypatch: pytest.Mo
     (folder / "work" / "one.py").write_text("def run(ctx): ...")
     monkeypatch.setenv("WINDLASS_JOBS", "work")
 
-    assert ok("jobs", "list").splitlines()[1].split()[-1] == "work/one.py"
+    assert ok("jobs", "list").split()[-1] == "work/one.py"
 
 
 def test_runs_of_a_job(folder: Path, store: str) -> None:
     assert "There is no" in fails(2 if store.startswith("postgres") else 5, "jobs", "runs", "hello")
     with started(command("worker", "--drain"), folder) as process:
         assert process.ends() == 0
-    assert ok("jobs", "runs", "hello") == "Job 'hello' has no runs.\n"
+    assert run("jobs", "runs", "hello").stderr == "Job 'hello' has no runs.\n"
     made = [ok("enqueue", "hello").strip() for _ in range(2)]
 
     lines = ok("jobs", "runs", "hello").splitlines()
-    assert [line.split()[0] for line in lines[1:]] == made[::-1]
+    assert [line.split()[0] for line in lines] == made[::-1]
     assert [run["id"] for run in ok_json("jobs", "runs", "hello", "--json")] == made[::-1]
     assert "There is no job 'other'" in fails(2, "jobs", "runs", "other")
 
@@ -112,17 +112,22 @@ def test_what_the_store_knows(folder: Path, store: str) -> None:
         assert process.ends() == 0
     (folder / "jobs/hello.py").unlink()
 
-    titles, line, other = ok("jobs", "list", "--stored").splitlines()
-    assert titles.split() == ["JOB", "QUEUE", "TAKES", "VERSION", "CREATED", "UPDATED"]
+    line, other = ok("jobs", "list", "--stored").splitlines()
     assert line.split()[:3] == ["hello", "default", "name?"]
     assert other.split()[:3] == ["open", "default", "**more"]
     found, _ = ok_json("jobs", "list", "--stored", "--json")
     assert (found["name"], found["created_at"]) == ("hello", found["updated_at"])
 
+    gone, here = ok("jobs", "list").splitlines()
+    assert (gone.split()[0], gone.split()[-1]) == ("hello", "store")
+    assert (here.split()[0], here.split()[-1]) == ("open", "jobs/open.py")
+    listed = ok_json("jobs", "list", "--json")
+    assert [(job["name"], job["where"]) for job in listed] == [("hello", "store"), ("open", "file")]
+
 
 def test_a_store_that_knows_no_jobs(folder: Path, store: str) -> None:
     ok("migrate")
-    assert "The store knows no jobs" in ok("jobs", "list", "--stored")
+    assert "The store knows no jobs" in run("jobs", "list", "--stored").stderr
     assert ok_json("jobs", "list", "--stored", "--json") == []
 
 
@@ -182,13 +187,42 @@ def test_dev_shows_the_jobs_and_what_happens(folder: Path, store: str) -> None:
     assert any(line.startswith("bad") and "jobs/bad.py:1: " in line for line in process.lines)
     told = process.wait_for("fails  failed")
     assert "OSError: no" in told
-    assert "windlass show " in told
+    process.wait_for("windlass show ")
     with started(command("dev"), folder) as process:
         row = process.wait_for("fails ")
         process.wait_for("worker started")
         process.send(signal.SIGINT)
         assert process.ends() == 0
     assert "failed" in row
+
+
+def test_dev_serves_the_failure_handler_that_a_file_has_by_now(folder: Path, store: str) -> None:
+    fails = "max_attempts = 1\ndef run(ctx):\n    raise OSError('no')\n"
+    handles = "from windlass import FailedRun\ndef on_failure(failed: FailedRun): ...\n"
+    write(folder, "fails.py", fails)
+
+    def handler_of_stored_job() -> str | None:
+        found = ok_json("jobs", "list", "--stored", "--json")
+        return next((job["on_failure"] for job in found if job["name"] == "fails"), None)
+
+    with started(command("dev"), folder) as process:
+        process.wait_for("worker started")
+        write(folder, "fails.py", f"{fails}{handles}")
+        eventually(
+            lambda: handler_of_stored_job() == "fails.on_failure",
+            within=PATIENCE,
+            what="the worker has told the store of the handler",
+        )
+        ok("enqueue", "fails")
+        process.wait_for("fails.on_failure  succeeded")
+        write(folder, "fails.py", f"{fails}def on_failure(): ...\n")
+        process.wait_for("jobs/fails.py:4: `on_failure`: a failure handler takes one argument")
+        process.send(signal.SIGINT)
+        assert process.ends() == 0
+    write(folder, "fails.py", f"{fails}{handles}")
+    assert ok("jobs", "check") == "2 job files, nothing wrong.\n"
+    listed = {job["name"]: job["file"] for job in ok_json("jobs", "list", "--json")}
+    assert listed["fails.on_failure"] == listed["fails"] == str(folder / "jobs/fails.py")
 
 
 def test_dev_without_any_job_says_how_to_write_one(folder: Path) -> None:

@@ -114,8 +114,9 @@ def test_looking_makes_no_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("mysql://x/y", "Bad option url (argument): the value given is not a URL such as"),
-        ("sqlite:windlass.db", "Bad option url (argument): the value given is not a URL such as"),
+        ("mysql://x/y", "Invalid value for '--url': the value given is not a URL such as"),
+        ("postgresql+psycopg://u:pass@h/db", "postgresql://… (without a driver: no +psycopg)"),
+        ("sqlite:windlass.db", "Invalid value for '--url': the value given is not a URL such as"),
         ("sqlite://windlass.db", "needs three slashes, as in sqlite:///windlass.db"),
         ("postgresql://u:pass#word@h/db", "write special characters of user and password as %XX"),
     ],
@@ -276,3 +277,54 @@ def test_a_file_is_not_a_module(named: str, better: str) -> None:
     told = fails(2, "enqueue", "greet", "--app", named)
 
     assert told.endswith(f"is a file: name its module, as in --app {better}.")
+
+
+FACTORY = """
+from windlass import Windlass
+
+def make_app():
+    app = Windlass({url!r})
+
+    @app.job
+    async def greet() -> str:
+        return "hello"
+
+    return app
+"""
+
+
+def test_a_factory_makes_the_application(folder: Path) -> None:
+    own = sqlite(folder / "own.db")
+    (folder / "tasks.py").write_text(FACTORY.format(url=own))
+    (folder / "windlass.toml").write_text('[windlass]\napp = "tasks:make_app"\n')
+
+    ok("enqueue", "greet")
+    ok("enqueue", "greet", "--app", "tasks:make_app", "--url", sqlite(folder / "other.db"))
+
+    assert names_in(folder / "own.db") == ["greet"]
+    assert names_in(folder / "other.db") == ["greet"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def make_app(): return 7", "tasks:make_app makes no Windlass but int."),
+        ("async def make_app(): ...", "tasks:make_app is async: a factory of an application"),
+        ("def make_app(config): ...", "tasks:make_app must make the application without arguments"),
+        ("class make_app: ...", "tasks:make_app is no Windlass but type"),
+        (
+            "def make_app():\n    return 1 / 0",
+            "The factory tasks:make_app has failed: ZeroDivisionError: division by zero ({folder}",
+        ),
+    ],
+)
+def test_a_factory_that_makes_none(folder: Path, text: str, told: str) -> None:
+    (folder / "tasks.py").write_text(text)
+
+    assert told.format(folder=folder) in fails(2, "enqueue", "greet", "--app", "tasks:make_app")
+
+
+def test_a_dot_where_a_colon_belongs_gets_a_hint(folder: Path, jobs: str) -> None:
+    assert fails(2, "enqueue", "greet", "--app", "jobs.app") == (
+        "There is no module 'jobs.app', but module 'jobs' has 'app': use --app jobs:app."
+    )

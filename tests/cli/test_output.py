@@ -11,6 +11,8 @@ import pytest
 from windlass import errors, logs
 from windlass.cli import console, output
 from windlass.cli.failures import exit_code, sentence
+from windlass.domain.event import EventType
+from windlass.domain.run import Event
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -138,6 +140,45 @@ def test_an_interruption_has_the_code_that_shells_give_it() -> None:
 
 def test_an_error_of_several_lines_is_told_on_one() -> None:
     assert sentence(errors.StoreError("one\n  two")) == "one two."
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "shown"),
+    [
+        ("run.waiting", {"for": ["paid", "a\nb"]}, "for paid, a b"),
+        (
+            "run.sleeping",
+            {"for": ["a month"], "until": "2030-01-31T13:00:00.5+01:00"},
+            "in a month, until 2030-01-31 12:00:00Z",
+        ),
+        ("run.sleeping", {"until": "some day"}, "until some day"),
+        ("run.signaled", {"name": "paid", "number": 4}, "paid"),
+        ("step.succeeded", {"step": "order/charge"}, "order/charge"),
+        (
+            "step.retrying",
+            {"step": "charge", "failures": 2, "delay": 90},
+            "charge, failures 2, delay 1 m 30 s",
+        ),
+        ("run.retrying", {"delay": 2.5}, "delay 2.5 s"),
+        ("run.changed", {"tags": {"from": ["a"], "to": []}}, 'tags ["a"] → []'),
+        ("run.of_a_newer_release", {"x": [1]}, "x [1]"),
+        ("run.waiting", None, ""),
+    ],
+)
+def test_events_in_a_few_words(kind: str, data: dict[str, Any] | None, shown: str) -> None:
+    event = Event(seq=1, type=EventType(kind), at=NOW, attempt=1, data=data)
+    assert output.event_text(event) == shown
+
+
+@pytest.mark.parametrize(
+    ("said", "color"), [("waits for paid", "bright_blue"), ("sleeps until 2030", "blue")]
+)
+def test_dev_colours_runs_that_gave_up_their_seats(
+    monkeypatch: pytest.MonkeyPatch, said: str, color: str
+) -> None:
+    monkeypatch.setattr(output, "colorful", lambda: True)
+    line = console._run_line(said, {"job": "order", "duration_ms": 7.0, "attempt": 1})
+    assert line == f"order  {click.style(said, fg=color)}  7 ms"
 
 
 def test_dev_shows_runs_that_were_counted(capsys: pytest.CaptureFixture[str]) -> None:

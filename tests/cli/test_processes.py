@@ -184,6 +184,26 @@ def test_drain_ends_when_nothing_is_left(folder: Path, url: str) -> None:
     assert "nothing left to do" in process.output
 
 
+def test_drain_leaves_what_sleeps_or_waits(folder: Path, url: str) -> None:
+    """That is no work to do now, nor does it lack a worker once this one has gone."""
+    write_jobs(folder, url)
+    waits, sleeps = enqueue("wait_for_signal"), enqueue("sleep_a_month")
+    with started([*WORKER, "--drain", "--log", "json"], folder) as process:
+        assert process.ends() == 0
+
+    assert outcome(url, waits) == ("waiting", ["waited"])
+    assert outcome(url, sleeps) == ("scheduled", ["waited"])
+    lines = {line["run"]: line for line in map(json.loads, process.lines) if "run" in line}
+    assert lines[waits]["message"] == "run waits for paid"
+    assert lines[sleeps]["message"].startswith("run sleeps until 2")
+    assert (lines[waits]["waits"], lines[sleeps]["waits"]) == ("paid", "a month")
+    assert {line["level"] for line in lines.values()} == {"INFO"}
+
+    with started([*WORKER, "--drain", "--queues", "other"], folder) as process:
+        assert process.ends() == 0
+    assert "no worker serves" not in process.output
+
+
 def test_draining_an_empty_store_makes_the_jobs_known(folder: Path, store: str) -> None:
     with started([*WORKER, "--drain"], folder) as process:
         assert process.ends() == 0
@@ -197,10 +217,13 @@ def test_the_first_line_says_what_it_is(folder: Path, url: str) -> None:
     with started([*WORKER, *options, "--drain"], folder) as process:
         assert process.ends() == 0
 
-    first = json.loads(process.lines[0])
+    lines = [json.loads(line) for line in process.lines]
+    if url.startswith("sqlite"):  # the file was not there
+        assert lines.pop(0)["message"] == "making a new store"
+    first = lines[0]
     assert first["message"] == STARTED
     assert first["worker"]
-    assert (first["queues"], first["jobs"], first["seats"]) == ("mail,default", 6, 5)
+    assert (first["queues"], first["jobs"], first["seats"]) == ("mail,default", 8, 5)
     assert first["store"].startswith(url.partition(":")[0])
     assert (urlsplit(url).password or "no password") not in process.output
 
@@ -220,9 +243,9 @@ def test_other_queues_are_left_alone(folder: Path, store: str) -> None:
     [
         (None, [], 2, "No application is named: give --app module:name, set WINDLASS_APP, or"),
         ("from windlass import Windlass\napp = Windlass()", [], 2, "The application has no jobs: "),
-        ("", ["--threads", "0"], 2, "Bad option threads (argument): '0' is not a whole number"),
-        ("", ["--log", "xml"], 2, "Bad option log (argument): 'xml' is not one of console, json."),
-        ("", ["--queues", "a b"], 2, "Bad option queues (argument): "),
+        ("", ["--threads", "0"], 2, "Invalid value for '--threads': '0' is not a whole number"),
+        ("", ["--log", "xml"], 2, "Invalid value for '--log': 'xml' is not one of console, json."),
+        ("", ["--queues", "a b"], 2, "Invalid value for '--queues': "),
     ],
 )
 def test_a_worker_that_cannot_start_says_why(

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.cli.kit import fails, make_app, ok, ok_json, run, work
-from windlass import Windlass
+from windlass import FailedRun, Run, Windlass
 
+STORED = ("jobs", "list", "--stored")
 STARTS = ("scheduled", "canceled", "failed", "succeeded")
 
 
@@ -32,9 +33,8 @@ def test_the_table_has_a_row_for_each_run(url: str, app: Windlass) -> None:
     canceled.cancel("not\nneeded")
     later = app.jobs["greet"].using(delay="2h10m").enqueue()
 
-    titles, *rows = ok("runs", "--url", url).splitlines()
+    rows = ok("runs", "--url", url).splitlines()
 
-    assert titles.split() == ["RUN", "JOB", "STATUS", "ATTEMPT", "CREATED", "NOTE"]
     assert [row.split()[:4] for row in rows] == [
         [later.id, "greet", "scheduled", "0"],
         [canceled.id, "greet", "canceled", "0"],
@@ -59,6 +59,38 @@ def test_filters(url: str, app: Windlass) -> None:
     assert listed(url, "--queue", "slow") == [queued.id]
     assert listed(url, "--tag", "vip") == [tagged.id]
     assert listed(url, "--since", "1h") == listed(url)
+    assert listed(url, "--until", "1h") == []
+    assert listed(url, "--status", "queued,scheduled", "--job", "greet") == [
+        *ids_of(later, queued, tagged)
+    ]
+    assert listed(url, "--status", "scheduled", "--status", "failed") == [later.id]
+
+
+def ids_of(*runs: Run) -> list[str]:
+    return [run.id for run in runs]
+
+
+def test_filters_of_what_happened(url: str, app: Windlass) -> None:
+    keyed = app.jobs["greet"].using(key="k").enqueue()
+    bad = app.enqueue("break_down", {"part": "axle"})
+    app.schedules.put("greet", key="nightly", interval="1h")
+    fired = app.schedules.trigger("nightly")
+    work(app)
+    worker = keyed.refresh().worker
+    assert fired is not None
+    assert worker is not None
+    waits = app.enqueue("greet")
+
+    assert listed(url, "--key", "k") == [keyed.id]
+    assert listed(url, "--schedule", "nightly") == [fired.id]
+    assert listed(url, "--worker", worker) == ids_of(fired, bad, keyed)
+    assert listed(url, "--error", "ValueError") == listed(url, "--dead") == [bad.id]
+    assert listed(url, "--failure", "exhausted") == [bad.id]
+    assert listed(url, "--finished-since", "1h") == ids_of(fired, bad, keyed)
+    assert listed(url, "--finished-until", "1h") == []
+    assert waits.id not in listed(url, "--finished-since", "1h")
+    assert "nobody" in fails(3, "runs", "--schedule", "nobody", "--url", url)
+    assert "'done' is not one of scheduled, queued" in fails(2, "runs", "--status", "done")
     future = (datetime.now(UTC) + timedelta(days=2)).isoformat()  # noqa: TID251
     assert listed(url, "--since", future) == []
 
@@ -77,8 +109,9 @@ def test_pages(url: str, app: Windlass) -> None:
 def test_nothing_to_list(url: str, app: Windlass) -> None:
     app.migrate()
 
-    assert ok("runs", "--url", url) == "There are no runs.\n"
-    assert ok("runs", "--url", url, "--job", "x") == "No runs match.\n"
+    nothing, match = run("runs", "--url", url), run("runs", "--url", url, "--job", "x")
+    assert (nothing.stdout, nothing.stderr) == ("", "There are no runs.\n")
+    assert (match.stdout, match.stderr) == ("", "No runs match.\n")
     assert ok("runs", "--url", url, "--json") == "[]\n"
 
 
@@ -87,7 +120,7 @@ def test_nothing_to_list(url: str, app: Windlass) -> None:
     [
         (["--status", "done"], "Invalid value for '--status': 'done' is not one of "),
         (["--since", "yore"], "Invalid value for '--since': 'yore' is neither a duration such as"),
-        (["--limit", "5000"], "Bad option limit (argument): 5000 is not "),
+        (["--limit", "5000"], "Invalid value for '--limit': 5000 is not "),
         (["--limit", "few"], "Invalid value for '--limit': "),
     ],
 )
@@ -126,6 +159,24 @@ def test_show_tells_everything(url: str, app: Windlass) -> None:
     told = [line.split(None, 3)[3].split()[0] for line in events.splitlines()[2:]]
     assert told == ["enqueued", "started", "retrying", "queued", "started", "failed"]
     assert "\x1b" not in shown
+
+
+def test_show_names_the_run_that_handles_a_failure(url: str, app: Windlass) -> None:
+    @app.on_failure
+    def alarm(failed: FailedRun) -> None: ...
+
+    failed, fine = app.enqueue("break_down", {"part": "axle"}), app.enqueue("greet")
+    work(app)
+    [handler] = app.list(job="alarm")
+
+    assert f"\nhandler   {handler.id}\n" in ok("show", failed.id, "--url", url)
+    assert f"\nhandles   {failed.id}\n" in ok("show", handler.id, "--url", url)
+    assert "\nhandler   " not in ok("show", fine.id, "--url", url)
+    assert ok_json("show", failed.id, "--url", url, "--json")["handled_by"] == handler.id
+    failed.retry()
+    assert "\nhandler   " not in ok("show", failed.id, "--url", url)
+    stored = {job["name"]: job["on_failure"] for job in ok_json(*STORED, "--url", url, "--json")}
+    assert (stored["greet"], stored["alarm"]) == ("alarm", None)
 
 
 def test_show_a_result(url: str, app: Windlass) -> None:
@@ -185,4 +236,4 @@ def test_a_run_that_is_not_there(url: str, app: Windlass, wrong: str) -> None:
     told = fails(3, "show", wrong, "--url", url)
 
     assert told.startswith(f"There is no run {wrong}: ")
-    assert told.endswith("Give the whole id; `windlass runs` lists them.")
+    assert told.endswith("`windlass runs` lists those there are.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -74,13 +75,37 @@ def test_next_refuses_with_one_sentence(arguments: tuple[str, ...], told: str) -
     assert len(error.splitlines()) == 1
 
 
+def test_a_time_without_an_offset_is_local_or_in_the_schedules_zone(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    at = "2090-01-31T12:00"
+    cron = ("--cron", "0 8 * * *")
+
+    def start(*terms: str) -> str:
+        return str(ok_json("schedules", "put", "digest", "--key", "k", *terms, "--json")["rule"])
+
+    try:
+        assert "2090-01-31T03:00:00" in start("--once", at)
+        assert "2090-01-31T12:00:00" in start("--once", f"{at}Z")
+        assert "2090-01-31T11:00:00" in start("--once", at, "--timezone", "Europe/Berlin")
+        assert "2090-01-31T12:00:00" in start(*cron, "--start", at)
+        assert "2090-01-31T11:00:00" in start(*cron, "--start", at, "--timezone", "Europe/Berlin")
+        changed = ok_json("schedules", "change", "k", "--start", "2091-01-31T12:00", "--json")
+        assert "2091-01-31T11:00:00" in str(changed["rule"])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 # -- verbs -----------------------------------------------------------------------------------------
 
 
 def test_declared_schedule_is_there_once_a_worker_started(store: str) -> None:
     [found] = ok_json("schedules", "list", "--json")
     assert (found["key"], found["job"], found["origin"]) == ("digest", "digest", "code")
-    row = ok("schedules", "list").splitlines()[1]
+    row = ok("schedules", "list").splitlines()[0]
     assert row.split()[:6] == ["digest", "digest", "on", "0", "0", "0"]
     assert row.endswith("At 08:00 on Monday, in Asia/Tokyo")
 
@@ -126,8 +151,13 @@ def test_backfill(store: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("put", "digest"), "give one of once="),
+        (("put", "digest"), "Give one of --once, --interval and --cron."),
         (("put", "digest", "--interval", "0s"), "shorter than a second"),
+        (("put", "digest", "--interval", "1h", "--spread", "2d"), "2 d is not between 0 and 24"),
+        (
+            ("put", "digest", "--interval", "1h", "--cron", "@daily"),
+            "Give one of --once, --interval and --cron, not --interval and --cron.",
+        ),
         (("put", "digest", "--once", "2020-01-01T00:00Z"), "has passed"),
         (("put", "digets", "--interval", "1m"), "did you mean 'digest'"),
         (("put", "digest", '{"colour": 1}', "--interval", "1m"), "colour"),

@@ -45,6 +45,12 @@ def test_every_command_has_help_that_begins_as_the_list_of_commands_says(name: s
     assert found.help is not None
 
 
+def test_help_fits_a_terminal() -> None:
+    for arguments in ([], *([name] for name in NAMES)):
+        for line in ok(*arguments, "--help").splitlines():
+            assert len(line) <= 80, (arguments, line)
+
+
 def test_version() -> None:
     assert ok("--version") == "windlass 0.1.0\n"
 

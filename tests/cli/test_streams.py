@@ -197,7 +197,8 @@ def test_what_an_encoding_lacks_is_escaped(app: Windlass, folder: Path) -> None:
     assert rb"\u65e5\u672c" in done.stdout
 
 
-def test_nobody_reads_the_complaint(app: Windlass) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_nobody_reads_the_complaint(app: Windlass, unbuffered: str) -> None:
     """The exit code is the one that the error has."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -206,6 +207,7 @@ def test_nobody_reads_the_complaint(app: Windlass) -> None:
             command("show", "nothing", "--app", "jobs"),
             stderr=writer,
             stdout=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
             timeout=PATIENCE,
             check=False,
         )

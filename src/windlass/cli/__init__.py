@@ -5,12 +5,11 @@ database driver to be told how to spell an option. So nothing but click is impor
 the one-line help of each command stands in the table below.
 """
 
-import contextlib
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import click
 
@@ -34,41 +33,49 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "init": Entry("init", "init", "Make a small project to begin with."),
         "dev": Entry("dev", "dev", "Run jobs while you write them, with hot reload."),
         "worker": Entry("worker", "worker", "Run jobs until told to stop."),
-        "enqueue": Entry("enqueue", "enqueue", "Make a run of a job."),
+        "check": Entry("check", "check", "Find mistakes in handlers with durable steps."),
+        "enqueue": Entry("enqueue", "enqueue", "Enqueue a run of a job."),
         "demo": Entry("demo", "demo", "Watch a tour of what runs can do."),
     },
     "Look": {
         "jobs": Entry("jobs", "jobs", "List jobs and their last runs; check job files."),
-        "schedules": Entry("schedules", "schedules", "Look at schedules, and work with them."),
+        "schedules": Entry("schedules", "schedules", "List, make, change and trigger schedules."),
         "workers": Entry("workers", "workers", "Show who is alive, and what each is doing."),
-        "stats": Entry("stats", "stats", "Count runs, and show how deep the queues are."),
-        "runs": Entry("runs", "runs", "List runs, newest first."),
+        "stats": Entry("stats", "stats", "Count runs, and show what waits in each queue."),
+        "runs": Entry("runs", "runs", "List runs, or act on all that filters select."),
         "show": Entry("show", "show", "Show everything about one run."),
-        "dead": Entry("dead", "dead", "Look at failed runs; retry or discard them in bulk."),
+        "approvals": Entry("approvals", "approvals", "List what runs ask people."),
+        "dead": Entry("dead", "dead", "List failed runs; retry or discard them in bulk."),
     },
     "Act": {
+        "signal": Entry("send_signal", "signal", "Send a run what it waits for."),
+        "approve": Entry("approvals", "approve", "Say yes to what a run asks."),
+        "reject": Entry("approvals", "reject", "Say no to what a run asks."),
         "cancel": Entry("control", "cancel", "End runs, or ask running ones to end."),
         "retry": Entry("control", "retry", "Run failed or canceled runs again."),
+        "run-again": Entry("changing", "run_again", "Make a new run like one that has ended."),
         "reschedule": Entry("control", "reschedule", "Move runs to another time."),
         "reprioritize": Entry("control", "reprioritize", "Change priority or queue of runs."),
+        "change": Entry("changing", "change", "Change the input, tags or times of waiting runs."),
     },
     "Store": {
         "migrate": Entry("migrate", "migrate", "Bring the database's schema up to date."),
         "backup": Entry("backup", "backup", "Copy a SQLite store while it is in use."),
-        "doctor": Entry("doctor", "doctor", "Look for what is wrong, and say what to do."),
+        "doctor": Entry("doctor", "doctor", "Find what is wrong, and say what to do."),
     },
 }
 
 EPILOG = """\
 \b
-The application is named by --app, $WINDLASS_APP, or `app` in windlass.toml; without one, the job
-files in jobs/ are all there is. The store is named by --url, the application, $WINDLASS_URL, or
-`url` in windlass.toml, else it is sqlite:///windlass.db.
+The application: --app, $WINDLASS_APP, or `app` in windlass.toml; otherwise
+only the job files in jobs/. The store: --url, the application's own,
+$WINDLASS_URL, or `url` in windlass.toml; otherwise sqlite:///windlass.db.
 
 \b
-Exit codes: 0 done; 1 the run failed, there was nothing to retry or discard, a check found problems
-or warnings, or you said no; 2 wrong usage; 3 not found; 4 not possible in this state; 5 the store
-cannot be used; 6 the checkup found errors; 130 interrupted."""
+Exit codes: 0 done; 1 the run failed, no run matched what to act on, a check
+found problems or warnings, or you said no; 2 wrong usage; 3 not found;
+4 not possible in this state; 5 the store cannot be used; 6 the checkup found
+errors; 130 interrupted."""
 
 
 class Commands(click.Group):
@@ -119,13 +126,15 @@ class Commands(click.Group):
             )
             _flush()
         except _ReaderGone:
-            _forget_output()
+            _forget(sys.stdout)
             sys.exit(READER_GONE)
         except (click.ClickException, click.Abort, WindlassError) as error:
             from windlass.cli.failures import exit_code, print_error
 
-            with contextlib.suppress(BrokenPipeError):  # the code says it as well
+            try:
                 print_error(error)
+            except BrokenPipeError:  # the code says it as well
+                _forget(sys.stderr)
             sys.exit(exit_code(error))
         sys.exit(code or 0)
 
@@ -148,10 +157,10 @@ def _flush() -> None:
         raise _ReaderGone from None
 
 
-def _forget_output() -> None:
-    """What is left in the buffer would be complained about at exit."""
+def _forget(stream: TextIO) -> None:
+    """Python would fail to write what is left in the buffer at exit, and exit with 120."""
     with open(os.devnull, "wb") as nothing:  # noqa: PTH123 - pathlib costs more than it gives
-        os.dup2(nothing.fileno(), sys.stdout.fileno())
+        os.dup2(nothing.fileno(), stream.fileno())
 
 
 @click.group(

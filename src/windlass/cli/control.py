@@ -2,10 +2,19 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 import click
 
-from windlass.cli.options import StorePlace, duration, moment, place_options
+from windlass.cli.options import (
+    StorePlace,
+    duration,
+    json_object,
+    moment,
+    place_options,
+    whole_id,
+)
 
 
 @click.command
@@ -15,7 +24,7 @@ from windlass.cli.options import StorePlace, duration, moment, place_options
 def cancel(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> None:
     """End runs that have not started; ask those that run to end.
 
-    A handler that runs is told at once, or at the latest with the next renewal of its worker's
+    A running handler is notified at once, or at the latest with the next renewal of its worker's
     lease: within 10 s, unless that was set.
     """
     app = place.store()
@@ -24,7 +33,7 @@ def cancel(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> N
         run = app.cancel(run_id, reason=reason)
         return "canceled" if run.status.finished else "asked to end"
 
-    one_by_one(run_ids, end)
+    one_by_one(run_ids, end, partial(whole_id, app))
 
 
 @click.command
@@ -32,11 +41,27 @@ def cancel(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> N
 @click.option(
     "--max-attempts", metavar="N", type=int, help="How many failures end it, counted anew."
 )
+@click.option(
+    "--input", "input_", metavar="JSON", callback=json_object, help="Other arguments, all of them."
+)
 @place_options
-def retry(place: StorePlace, run_ids: tuple[str, ...], max_attempts: int | None) -> None:
-    """Run failed or canceled runs again, each with its input and a fresh budget of attempts."""
+def retry(
+    place: StorePlace,
+    run_ids: tuple[str, ...],
+    max_attempts: int | None,
+    input_: dict[str, Any] | None,
+) -> None:
+    """Run failed or canceled runs once more, with a fresh budget of attempts.
+
+    Each keeps its id, its history and, unless you give another, its input. `windlass run-again`
+    makes a new run instead.
+    """
     app = place.store()
-    one_by_one(run_ids, lambda run: app.retry(run, max_attempts=max_attempts).status.value)
+
+    def reopen(run_id: str) -> str:
+        return app.retry(run_id, max_attempts=max_attempts, input=input_).status.value
+
+    one_by_one(run_ids, reopen, partial(whole_id, app))
 
 
 @click.command
@@ -69,7 +94,7 @@ def reschedule(
         due = "" if run.due_at is None else f" for {clock_time(run.due_at)}"
         return f"{run.status.value}{due}"
 
-    one_by_one(run_ids, move)
+    one_by_one(run_ids, move, partial(whole_id, app))
 
 
 @click.command
@@ -96,18 +121,24 @@ def reprioritize(
         run = app.reprioritize(run_id, priority=priority, queue=queue)
         return f"{run.status.value} in {run.queue} with priority {run.priority}"
 
-    one_by_one(run_ids, move)
+    one_by_one(run_ids, move, partial(whole_id, app))
 
 
-def one_by_one(run_ids: Iterable[str], act: Callable[[str], str]) -> None:
-    """Act on each run and say what came of it; a run that refuses does not spare the others."""
+def one_by_one(
+    names: Iterable[str], act: Callable[[str], str], whole: Callable[[str], str] = str
+) -> None:
+    """Act on each and say what came of it; one that refuses does not spare the others.
+
+    `whole` makes of what was typed the name that it stands for.
+    """
     from windlass.cli.failures import exit_code, print_error
     from windlass.errors import ConflictError, NotFound
 
     code = 0
-    for run_id in run_ids:
+    for given in names:
         try:
-            click.echo(f"{run_id} {act(run_id)}")
+            name = whole(given)
+            click.echo(f"{name} {act(name)}")
         except (ConflictError, NotFound) as error:
             print_error(error)
             code = code or exit_code(error)

@@ -1,14 +1,15 @@
 """`windlass dead`: failed runs that nobody has retried or discarded."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from windlass.cli.options import StorePlace, json_option, place_options
+from windlass.cli.options import StorePlace, json_option, place_options, whole_id
 from windlass.domain.states import Failure
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 Action = Literal["summary", "list", "retry", "discard"]
 
 MOST_GROUPED = 10_000
-_PAGE = 200  # each may carry the tracebacks of all its attempts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +34,11 @@ class Choice:
         """Whether it leaves some out."""
         return self != Choice()
 
-    def runs(self, app: "Windlass") -> "Iterator[Run]":
-        """All of them, newest first."""
-        given: dict[str, Any] = {"job": self.job, "failure": self.failure}
-        query = {name: value for name, value in given.items() if value is not None}
-        while True:
-            page = app.list(dead=True, limit=_PAGE, **query)
-            yield from (run for run in page if self._has_error(run))
-            if len(page) < _PAGE:
-                return
-            query["before"] = page[-1].id
-
-    def _has_error(self, run: "Run") -> bool:
-        kind = run.error.type if run.error is not None else ""
-        return self.error is None or self.error in (kind, kind.rpartition(".")[2])
+    @property
+    def filters(self) -> dict[str, Any]:
+        """The same for the application."""
+        given = {"job": self.job, "failure": self.failure, "error": self.error}
+        return {"dead": True} | {name: each for name, each in given.items() if each is not None}
 
 
 @click.command
@@ -137,7 +128,7 @@ class FailureGroup:
         }
 
 
-def group(found: "Iterator[Run]") -> list[FailureGroup]:
+def group(found: "Iterable[Run]") -> list[FailureGroup]:
     """Count by job, failure and type of error; the largest group comes first."""
     groups: dict[tuple[str, ...], FailureGroup] = {}
     for run in found:
@@ -151,7 +142,7 @@ def _summary(app: "Windlass", choice: Choice, _: int, as_json: bool) -> None:
     from windlass.cli import output
     from windlass.cli.runs import error_text
 
-    groups = group(islice(choice.runs(app), MOST_GROUPED))
+    groups = group(islice(app.select(**choice.filters), MOST_GROUPED))
     if as_json:
         click.echo(output.to_json([g.to_dict() for g in groups], indent=2))
         return
@@ -179,15 +170,13 @@ def _summary(app: "Windlass", choice: Choice, _: int, as_json: bool) -> None:
 
 def _list(app: "Windlass", choice: Choice, limit: int, as_json: bool) -> None:
     from windlass.cli import output
-    from windlass.cli.runs import run_table
+    from windlass.cli.runs import print_runs
 
-    found = list(islice(choice.runs(app), limit))
+    found = app.list(limit=limit, **choice.filters)
     if as_json:
         click.echo(output.to_json([run.to_dict() for run in found], indent=2))
         return
-    lines = run_table(found, app.sources.now()) if found else [_none(choice)]
-    for line in lines:
-        click.echo(line)
+    print_runs(found, app.sources.now(), _none(choice))
 
 
 def _named(app: "Windlass", action: Action, run_ids: Sequence[str]) -> None:
@@ -204,56 +193,37 @@ def _named(app: "Windlass", action: Action, run_ids: Sequence[str]) -> None:
     def retry(run_id: str) -> str:
         return app.retry(run_id).status.value
 
-    one_by_one(run_ids, retry if action == "retry" else discard)
+    one_by_one(run_ids, retry if action == "retry" else discard, partial(whole_id, app))
 
 
 def _bulk(app: "Windlass", action: Action, choice: Choice, *, ask: bool, as_json: bool) -> None:
     from windlass.cli.output import to_json
 
-    ids = [run.id for run in choice.runs(app)]
+    selection = app.select(**choice.filters)
     done = "retried" if action == "retry" else "discarded"
-    if ids and ask and not _confirmed(action, len(ids)):
+    if ask and _interactive() and not _confirmed(action, selection.count()):
         click.echo("windlass: Nothing was done.", err=True)
         click.get_current_context().exit(1)
-    count = _retry(app, ids) if action == "retry" else _discard(app, ids)
+    result = selection.retry() if action == "retry" else selection.discard()
+    others = sum(result.refused.values())
     if as_json:
-        click.echo(to_json({done: count, "skipped": len(ids) - count}))
-    elif ids:
-        others = len(ids) - count
+        click.echo(to_json({done: result.done, "skipped": others}))
+    elif result.matched:
         meanwhile = f"; {others:,} had left the list meanwhile" if others else ""
-        click.echo(f"{done} {count:,} {'run' if count == 1 else 'runs'}{meanwhile}")
-    if not ids:
+        click.echo(f"{done} {result.done:,} {'run' if result.done == 1 else 'runs'}{meanwhile}")
+    if not result.matched:
         click.echo(f"windlass: {_none(choice)}", err=True)
         click.get_current_context().exit(1)
 
 
 def _confirmed(action: Action, count: int) -> bool:
-    if not _interactive():
-        return True
-    question = f"{action.title()} all {count:,} dead letters?"
-    return bool(click.confirm(question, err=True))
+    letters = "1 dead letter" if count == 1 else f"all {count:,} dead letters"
+    question = f"{action.title()} {letters}?"
+    return not count or bool(click.confirm(question, err=True))
 
 
 def _interactive() -> bool:
     return sys.stdin.isatty()
-
-
-def _retry(app: "Windlass", ids: Sequence[str]) -> int:
-    from windlass.errors import IllegalTransition, RunNotFound
-
-    count = 0
-    for run_id in ids:
-        try:
-            app.retry(run_id)
-        except (IllegalTransition, RunNotFound):
-            continue  # somebody else was faster
-        count += 1
-    return count
-
-
-def _discard(app: "Windlass", ids: Sequence[str]) -> int:
-    pages = (ids[start : start + _PAGE] for start in range(0, len(ids), _PAGE))
-    return sum(app.discard(*page) for page in pages)
 
 
 def _none(choice: Choice) -> str:

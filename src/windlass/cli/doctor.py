@@ -29,17 +29,17 @@ ERRORS = 6
     callback=duration,
     default="5m",
     show_default=True,
-    help="How old a transaction may become, and how long a run may wait beside free seats.",
+    help="Report transactions, and runs that wait beside free seats, that are older.",
 )
 @click.option(
-    "--full", is_flag=True, help="Read a SQLite file through for damage, however long that takes."
+    "--full", is_flag=True, help="Read the whole SQLite file for damage, however long it takes."
 )
 @json_option
 @place_options
 def doctor(place: StorePlace, limit: float, old: float, full: bool, as_json: bool) -> None:
-    """Look for what is wrong, and say what to do.
+    """Find what is wrong, and say what to do.
 
-    It changes nothing. Each check tells one of: ok, note (worth knowing), warning (something is
+    It changes nothing. Each check says one of: ok, note (worth knowing), warning (something is
     not done, or will not be), error (it does not work, or a promise does not hold).
 
     \b

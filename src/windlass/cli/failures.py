@@ -15,6 +15,7 @@ from windlass.errors import (
     ConflictError,
     IllegalTransition,
     KeyConflict,
+    KeyTaken,
     NotFound,
     ResultTimeout,
     RunExpires,
@@ -45,7 +46,9 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
 def exit_code(error: Exception) -> int:
     """Return the code for an error."""
     if isinstance(error, click.Abort):
-        return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else FAILED
+        # A prompt of click's hides what it was left by: a Ctrl-C, or the end of the input.
+        why = error.__cause__ or error.__context__
+        return INTERRUPTED if isinstance(why, KeyboardInterrupt) else FAILED
     return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
 
 
@@ -83,10 +86,10 @@ def _advice(error: Exception) -> str:
     """What to do, where the error's own text does not say it."""
     match error:
         case RunNotFound():
-            return " Give the whole id; `windlass runs` lists them."
+            return " `windlass runs` lists those there are."
         case RunFailed(run=run) | IllegalTransition(run=run) | RunExpires(run=run):
             return f" See `windlass show {run}`."
-        case KeyConflict(run=run):
+        case KeyConflict(run=run) | KeyTaken(owner=run):
             return f" See `windlass show {run}`."
         case ResultTimeout(run=run):
             return f" See `windlass show {run}`."

@@ -30,7 +30,11 @@ def jobs() -> None:
 @json_option
 @place_options
 def list_(place: StorePlace, stored: bool, as_json: bool) -> None:
-    """List the jobs of the application and of its job files."""
+    """List all jobs: of the application, of its job files, and those that only the store knows.
+
+    The store knows the jobs of every worker that has run on it. One that is not in the code here
+    has `store` in the column WHERE. With --json each has `where`: code, file or store.
+    """
     from windlass.cli import output
 
     if stored:
@@ -38,14 +42,15 @@ def list_(place: StorePlace, stored: bool, as_json: bool) -> None:
         return
     app, _ = load(place)
     found = app.jobs.list()
+    others = _known_elsewhere(app)
     if as_json:
-        click.echo(output.to_json([_dict(job) for job in found], indent=2))
+        shown_jobs = [_dict(job) for job in found] + [_stored_dict(job) for job in others]
+        shown_jobs.sort(key=lambda job: (job["name"], job["file"] or ""))
+        click.echo(output.to_json(shown_jobs, indent=2))
         return
-    if not found:
-        click.echo(f"There are no jobs: write one into {shown(app.settings.jobs)}{os.sep}.")
-        return
-    for line in job_table(found):
-        click.echo(line)
+    rows = sorted([*map(_row, found), *map(_stored_row, others)])
+    nothing = f"There are no jobs: write one into {shown(app.settings.jobs)}{os.sep}."
+    output.print_listing(TITLES, rows, nothing)
 
 
 @jobs.command
@@ -55,17 +60,14 @@ def list_(place: StorePlace, stored: bool, as_json: bool) -> None:
 def runs(place: StorePlace, name: str, as_json: bool) -> None:
     """Show the last 50 runs of a job, newest first."""
     from windlass.cli import output
-    from windlass.cli.runs import run_table
+    from windlass.cli.runs import print_runs
 
     app = place.store()
     found = app.jobs.runs(name)
     if as_json:
         click.echo(output.to_json([run.to_dict() for run in found], indent=2))
-    elif not found:
-        click.echo(f"Job {name!r} has no runs.")
     else:
-        for line in run_table(found, app.sources.now()):
-            click.echo(line)
+        print_runs(found, app.sources.now(), f"Job {name!r} has no runs.")
 
 
 @jobs.command
@@ -85,7 +87,7 @@ def check(place: StorePlace, as_json: bool) -> None:
         for error in errors:
             click.echo(told(error))
         if not errors:
-            files = sum(job.file is not None for job in app.jobs.list())
+            files = len({job.file for job in app.jobs.list() if job.file is not None})
             click.echo(f"{files} job file{'' if files == 1 else 's'}, nothing wrong.")
     click.get_current_context().exit(1 if errors else 0)
 
@@ -110,21 +112,38 @@ def shown(path: Path) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def job_table(found: "Sequence[RegisteredJob]") -> list[str]:
-    """One row for each job."""
+def _known_elsewhere(app: "Windlass") -> "Sequence[StoredJob]":
+    """The jobs that the store knows and the code here does not."""
+    from windlass.cli.failures import sentence
+    from windlass.cli.loading import absent_file
+    from windlass.errors import StoreError
+
+    if absent_file(app) is not None:
+        return ()
+    try:
+        app.store.schema_version()  # at once: a call would wait patiently for a server
+        return [job for job in app.jobs.stored() if job.name not in app.jobs]
+    except StoreError as error:
+        click.echo(f"windlass: Jobs of the store are not listed: {sentence(error)}", err=True)
+        return ()
+
+
+def _row(job: "RegisteredJob") -> tuple[str, ...]:
     from windlass.cli import output
 
-    rows = [
-        (
-            output.one_line(job.name),
-            output.one_line(job.schedule or ""),
-            job.version or "",
-            "code" if job.file is None else output.one_line(shown(job.file)),
-            "" if job.error is None else output.paint(told(job.error), "red"),
-        )
-        for job in found
-    ]
-    return output.table(TITLES, rows)
+    return (
+        output.one_line(job.name),
+        output.one_line(job.schedule or ""),
+        job.version or "",
+        "code" if job.file is None else output.one_line(shown(job.file)),
+        "" if job.error is None else output.paint(told(job.error), "red"),
+    )
+
+
+def _stored_row(job: "StoredJob") -> tuple[str, ...]:
+    from windlass.cli import output
+
+    return output.one_line(job.name), "", job.version or "", "store", ""
 
 
 def _list_stored(place: StorePlace, *, as_json: bool) -> None:
@@ -134,29 +153,23 @@ def _list_stored(place: StorePlace, *, as_json: bool) -> None:
     found = app.jobs.stored()
     if as_json:
         click.echo(output.to_json([job.to_dict() for job in found], indent=2))
-    elif not found:
-        click.echo("The store knows no jobs: no worker has been started on it yet.")
     else:
-        for line in stored_table(found, app.sources.now()):
-            click.echo(line)
+        rows = [_whole_row(job, app.sources.now()) for job in found]
+        nothing = "The store knows no jobs: no worker has been started on it yet."
+        output.print_listing(STORED_TITLES, rows, nothing)
 
 
-def stored_table(found: "Sequence[StoredJob]", now: datetime) -> list[str]:
-    """One row for each job that the store knows."""
+def _whole_row(job: "StoredJob", now: datetime) -> tuple[str, ...]:
     from windlass.cli import output
 
-    rows = [
-        (
-            output.one_line(job.name),
-            output.one_line(job.queue),
-            output.one_line(_takes(job)),
-            job.version or "",
-            output.ago(job.created_at, now),
-            output.ago(job.updated_at, now),
-        )
-        for job in found
-    ]
-    return output.table(STORED_TITLES, rows)
+    return (
+        output.one_line(job.name),
+        output.one_line(job.queue),
+        output.one_line(_takes(job)),
+        job.version or "",
+        output.ago(job.created_at, now),
+        output.ago(job.updated_at, now),
+    )
 
 
 def _takes(job: "StoredJob") -> str:
@@ -173,10 +186,22 @@ def _parameter(parameter: dict[str, Any]) -> str:
 def _dict(job: "RegisteredJob") -> dict[str, Any]:
     return {
         "name": job.name,
+        "where": "code" if job.file is None else "file",
         "file": None if job.file is None else str(job.file),
         "schedule": job.schedule,
         "version": job.version,
         "error": None if job.error is None else _problem(job.error),
+    }
+
+
+def _stored_dict(job: "StoredJob") -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "where": "store",
+        "file": None,
+        "schedule": None,
+        "version": job.version,
+        "error": None,
     }
 
 

@@ -1,24 +1,23 @@
 """Finds the application that a command works with.
 
-The application is a `Windlass` in a module: `--app module:name`, `$WINDLASS_APP`, or `app` in
-windlass.toml. Commands that only need the store do without one, and then a URL is enough. A URL on
-the command line counts more than the application's own.
+The application is a `Windlass` in a module, or a function there that makes one. It is named by
+`--app module:name`, `$WINDLASS_APP`, or `app` in windlass.toml. Commands that only need the store
+do without one, and then a URL is enough. A URL on the command line counts more than the
+application's own.
 """
 
-import importlib
-import linecache
 import sys
-import sysconfig
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
 from windlass.app import Windlass
+from windlass.cli.slow_store import said_if_slow
 from windlass.config import FILE_NAME, Settings, find_file
-from windlass.errors import StoreError, UsageError, WindlassError
-from windlass.files.interrupts import interrupts
+from windlass.errors import StoreError, UsageError
+from windlass.factories import made_by
 from windlass.isolation.locate import move
+from windlass.modules import MissingModule, find_module
 
 DEFAULT_NAME = "app"
 
@@ -48,14 +47,21 @@ def store(app: str | None, url: str | None, *, existing: bool) -> Windlass:
     if existing:
         must_exist(found)
         # Asked for at once: a call would wait patiently for a server that may not be there.
-        found.store.schema_version()
+        with said_if_slow(found):
+            found.store.schema_version()
     return found
+
+
+def absent_file(app: Windlass) -> Path | None:
+    """The SQLite file that the first write would make; None if there is one, or on PostgreSQL."""
+    path: Path | None = getattr(app.store, "path", None)
+    return path if path is not None and not path.exists() else None
 
 
 def must_exist(app: Windlass) -> None:
     """Raise StoreError where the SQLite file would have to be made."""
-    path: Path | None = getattr(app.store, "path", None)
-    if path is not None and not path.exists():
+    path = absent_file(app)
+    if path is not None:
         raise StoreError(
             f"There is no file {path}: it is made when a worker starts or an application enqueues; "
             "or name another store by --url."
@@ -63,7 +69,7 @@ def must_exist(app: Windlass) -> None:
 
 
 def load(named: str) -> Windlass:
-    """Import `module:name`. Raises UsageError, which says what failed and where."""
+    """Import `module:name`, and call it if it is a factory. Raises UsageError."""
     module_name, _, name = named.partition(":")
     name = name or DEFAULT_NAME
     searched = _extend_path()
@@ -71,8 +77,9 @@ def load(named: str) -> Windlass:
     found: object = module
     for part in name.split("."):
         found = getattr(found, part, None)
-    if isinstance(found, Windlass):
-        return found
+    app = found if isinstance(found, Windlass) else made_by(found, module, name)
+    if app is not None:
+        return app
     if found is not None:
         kind = type(found).__name__
         raise UsageError(f"{module_name}:{name} is no Windlass but {kind}{_others(module)}.")
@@ -109,43 +116,20 @@ def _extend_path() -> Sequence[str]:
 
 
 def _import(name: str, searched: Sequence[str]) -> ModuleType:
-    with interrupts() as raised:
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-                raise UsageError(
-                    f"There is no module {error.name!r}: looked in {' and '.join(searched)} and "
-                    "among the installed packages; start in the folder that holds it, or change "
-                    "--app."
-                ) from None
-            raise _failed(name, error) from error
-        except BaseException as error:  # foreign code may raise anything
-            if raised:
-                raise raised[0] from None  # a Ctrl-C, whatever the module made of it
-            raise _failed(name, error) from error
-
-
-def _failed(name: str, error: BaseException) -> UsageError:
-    file, line = _where(error)
-    kind = "" if isinstance(error, WindlassError) else f"{type(error).__name__}: "
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    code = linecache.getline(file, line).strip()
-    shown = f", `{code}`" if code else ""
-    return UsageError(
-        f"Module {name!r} cannot be imported: {kind}{text.rstrip('.')} ({file}, line {line}{shown})"
-        f"; `python -c 'import {name}'` shows all of it."
-    )
-
-
-def _where(error: BaseException) -> tuple[str, int]:
-    """The place to look at: the innermost line that is not a library's."""
-    if isinstance(error, SyntaxError) and error.filename is not None:
-        return error.filename, error.lineno or 0
-    frames = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(error.__traceback__)]
-    libraries = (sysconfig.get_path("stdlib"), "<frozen ", str(Path(__file__).parents[1]))
-    own = [f for f in frames if not f[0].startswith(libraries) and "-packages" not in f[0]]
-    return (own or frames)[-1]
+    try:
+        return find_module(name)
+    except MissingModule as error:
+        parent, _, last = name.rpartition(".")
+        meant = getattr(sys.modules.get(parent), last, None)
+        if error.module == name and (isinstance(meant, Windlass) or callable(meant)):
+            raise UsageError(
+                f"There is no module {name!r}, but module {parent!r} has {last!r}: use --app "
+                f"{parent}:{last}."
+            ) from None
+        raise UsageError(
+            f"There is no module {error.module!r}: looked in {' and '.join(searched)} and "
+            "among the installed packages; start in the folder that holds it, or change --app."
+        ) from None
 
 
 def _others(module: ModuleType) -> str:

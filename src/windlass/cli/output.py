@@ -1,7 +1,7 @@
 """How things look on a terminal: tables, ages, colours.
 
-Colours and cut lines are for terminals. Into a pipe goes plain text, whole and one row per line,
-for grep and awk. Whatever text comes from a run is escaped: it cannot move the cursor.
+Colours, titles and cut lines are for terminals. Into a pipe goes plain text, whole and one row per
+line, for grep and awk. Whatever text comes from a run is escaped: it cannot move the cursor.
 """
 
 import json
@@ -11,11 +11,12 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from windlass.domain.event import EventType
 from windlass.domain.run import Event
 from windlass.domain.states import Status
 from windlass.duration import format_duration
@@ -29,17 +30,25 @@ STATUS_COLORS: Mapping[str, str] = {
     Status.SCHEDULED: "blue",
     Status.QUEUED: "cyan",
     Status.RUNNING: "yellow",
+    Status.WAITING: "bright_blue",
     Status.SUCCEEDED: "green",
     Status.FAILED: "red",
     Status.CANCELED: "magenta",
     "timeout": "red",
     "crashed": "red",
     "snoozed": "blue",
+    "continued": "blue",
+    "waited": "bright_blue",
+    "sleeping": "blue",
+    "done": "green",
+    "retrying": "yellow",
+    "timed out": "red",
     "interrupted": "magenta",
 }
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_PART = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
 
 
 def colorful() -> bool:
@@ -96,6 +105,19 @@ def cut(text: str, width: int) -> str:
     return "".join(kept) + "…" if width > 0 else ""
 
 
+def fit(text: str, width: int) -> str:
+    """Cut a line, which may be coloured, to the terminal's width."""
+    if width_of(text) <= width:
+        return text
+    kept, used = "", 0
+    for part in _PART.findall(text):
+        size = 0 if part.startswith("\x1b") else width_of(part)
+        if used + size > width - 1:
+            break
+        kept, used = kept + part, used + size
+    return f"{kept}…" + ("\x1b[0m" if "\x1b" in kept else "")
+
+
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
     """Align the columns; the last one is cut to fit.
 
@@ -110,10 +132,24 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str =
     lines = []
     for row in shown:
         cells = [_pad(row[i], widths[i], right=right[i]) for i in range(last)]
-        end = row[last] if width_of(row[last]) <= room else cut(_ANSI.sub("", row[last]), room)
+        end = fit(row[last], room) if room > 0 else ""
         end = _pad(end, min(end_width, room), right=right[last])
         lines.append((indent + GAP.join([*cells, end])).rstrip())
     return lines
+
+
+def print_listing(titles: Sequence[str], rows: Sequence[Sequence[str]], nothing: str) -> None:
+    """Print one line for each row; on a terminal also the titles.
+
+    A pipe gets the rows alone, so that a program can count and cut them. What there is to say where
+    there are none goes to standard error then.
+    """
+    on_terminal = sys.stdout.isatty()
+    if not rows:
+        click.echo(nothing, err=not on_terminal)
+        return
+    for line in table(titles, rows)[0 if on_terminal else 1 :]:
+        click.echo(line)
 
 
 def ago(moment: datetime, now: datetime) -> str:
@@ -139,9 +175,45 @@ def clock_time(moment: datetime) -> str:
 def event_text(event: Event) -> str:
     """What an event says beside its type."""
     data = dict(event.data or {})
-    if "delay" in data:
-        data["delay"] = format_duration(float(data["delay"]))
-    return ", ".join(f"{name} {one_line(str(value))}" for name, value in data.items())
+    match event.type:
+        case EventType.SIGNALED if "name" in data:
+            return one_line(str(data["name"]))
+        case EventType.SLEEPING | EventType.WAITING:
+            how = "for" if event.type is EventType.WAITING else "in"
+            names = ", ".join(one_line(str(step)) for step in data.get("for") or ())
+            until = _instant(data.get("until"))
+            parts = (f"{how} {names}" if names else "", f"until {until}" if until else "")
+            return ", ".join(part for part in parts if part)
+        case _ if "step" in data:
+            path = one_line(str(data.pop("step")))
+            return ", ".join(part for part in (path, _said_all(data)) if part)
+        case _:
+            return _said_all(data)
+
+
+def _instant(text: object) -> str:
+    """An instant in the data of an event."""
+    try:
+        return clock_time(datetime.fromisoformat(str(text)).astimezone(UTC)) if text else ""
+    except ValueError:
+        return one_line(str(text))
+
+
+def _said_all(data: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_said(name, value)}" for name, value in data.items())
+
+
+def _said(name: str, value: object) -> str:
+    """A value of an event; of a change, the old one and the new one."""
+    match value:
+        case int() | float() if name == "delay":
+            return format_duration(float(value))
+        case {"from": old, "to": new}:
+            return f"{readable(old)} → {readable(new)}"
+        case {"from_bytes": int(old), "to_bytes": int(new)}:
+            return f"{old:,} → {new:,} bytes"
+        case _:
+            return one_line(str(value))
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:

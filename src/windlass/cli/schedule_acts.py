@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from windlass.cli.arguments import job_arguments
-from windlass.cli.options import StorePlace, json_option, place_options
+from windlass.cli.options import StorePlace, json_option, place_options, schedule_moment
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from windlass.schedules import Schedule
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -16,12 +18,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 _TERMS = (
     click.option("--cron", metavar="EXPR", help="Five fields, or six with the seconds first."),
     click.option("--interval", metavar="DURATION", help="Every so often: 90s, 10m, 1d."),
-    click.option("--once", metavar="TIME", help="At one instant, ISO 8601."),
-    click.option("--timezone", metavar="ZONE", help="IANA name, or local; UTC unless given."),
+    click.option("--once", metavar="TIME", help="Once, at this time: ISO 8601, see above."),
+    click.option("--timezone", metavar="ZONE", help="IANA name, or local; default: UTC."),
     click.option("--start", metavar="TIME", help="No slot before then."),
     click.option("--end", metavar="TIME", help="No slot after then."),
-    click.option("--max-runs", metavar="N", type=int, help="It is over after so many runs."),
-    click.option("--spread", metavar="DURATION", help="Start its runs up to so long after."),
+    click.option("--max-runs", metavar="N", type=int, help="End it after so many runs."),
+    click.option("--spread", metavar="DURATION", help="Delay each run by up to this time."),
     click.option("--catch-up", metavar="POLICY", help="skip, latest, all or all(max=24)."),
     click.option("--overlap", metavar="POLICY", help="allow, skip, queue or cancel_running."),
 )
@@ -37,7 +39,7 @@ def term_options(command: F) -> F:
 @click.command
 @click.argument("job")
 @job_arguments
-@click.option("--key", metavar="TEXT", help="Your own name for it; known ones are changed.")
+@click.option("--key", metavar="TEXT", help="Your own name for it.")
 @term_options
 @json_option
 @place_options
@@ -51,14 +53,19 @@ def put(
 ) -> None:
     """Make a schedule for JOB, or change the one that has this key.
 
+    A TIME without an offset is in the schedule's zone: that of --timezone, and UTC for --cron
+    without one. A schedule without a zone takes local time.
+
     \b
     windlass schedules put send_digest '{"user": 7}' --key digest:7 --cron '0 8 * * MON'
     """
     from windlass.cli.enqueue import explain_unknown
+    from windlass.cli.slow_store import knock
     from windlass.errors import UnknownJob
 
     app = place.store(existing=False)
-    given: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
+    knock(app)
+    given = _with_instants(terms, None)
     try:
         _print_schedule(app.schedules.put(job, key=key, input=input_, **given), as_json)
     except UnknownJob as error:
@@ -78,14 +85,15 @@ def change(
     as_json: bool,
     **terms: Any,
 ) -> None:
-    """Change some terms of a schedule, or its input; what is not named stays.
+    """Change some terms of a schedule, or its input; the others stay.
 
-    One that is declared in code is put back to what the code says when a worker starts.
+    One that is declared in code is put back to what the code says when a worker starts. A TIME
+    without an offset is in the schedule's zone, or in local time if it has none.
     """
-    given: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
-    if not given and input_ is None:
+    if input_ is None and all(value is None for value in terms.values()):
         raise click.UsageError("Say what to change.")
     app = place.store()
+    given = _with_instants(terms, zone_of(app.schedules.get(schedule)))
     _print_schedule(app.schedules.change(schedule, input=input_, **given), as_json)
 
 
@@ -93,7 +101,7 @@ def change(
 @click.argument("names", metavar="SCHEDULE...", nargs=-1, required=True)
 @place_options
 def pause(place: StorePlace, names: tuple[str, ...]) -> None:
-    """Let no slot fire until it is resumed; what runs, runs on."""
+    """Pause schedules: no slot fires until they are resumed. Runs under way go on."""
     from windlass.cli.control import one_by_one
 
     app = place.store()
@@ -104,7 +112,7 @@ def pause(place: StorePlace, names: tuple[str, ...]) -> None:
 @click.argument("names", metavar="SCHEDULE...", nargs=-1, required=True)
 @place_options
 def resume(place: StorePlace, names: tuple[str, ...]) -> None:
-    """Go on with the first slot after now; `backfill` makes those of the pause."""
+    """Resume schedules with the first slot after now; `backfill` makes those of the pause."""
     from windlass.cli.control import one_by_one
 
     app = place.store()
@@ -113,7 +121,7 @@ def resume(place: StorePlace, names: tuple[str, ...]) -> None:
 
 @click.command
 @click.argument("schedule")
-@click.option("--overlap", metavar="POLICY", help="Another policy for this run: allow, …")
+@click.option("--overlap", metavar="POLICY", help="Use this policy for the run: allow, …")
 @json_option
 @place_options
 def trigger(place: StorePlace, schedule: str, overlap: str | None, as_json: bool) -> None:
@@ -133,7 +141,7 @@ def trigger(place: StorePlace, schedule: str, overlap: str | None, as_json: bool
 @click.argument("schedule")
 @click.option("--from", "start", metavar="TIME", required=True, help="The first slot, ISO 8601.")
 @click.option("--to", "end", metavar="TIME", help="The last one; now unless given.")
-@click.option("--overlap", metavar="POLICY", help="Another policy for these runs: allow, …")
+@click.option("--overlap", metavar="POLICY", help="Use this policy for these runs: allow, …")
 @json_option
 @place_options
 def backfill(
@@ -146,16 +154,16 @@ def backfill(
 ) -> None:
     """Make the runs of past slots that have none.
 
-    Repeating it is harmless: a slot makes one run. Times without an offset are in UTC.
+    Repeating it is harmless: a slot makes one run. A TIME without an offset is in the schedule's
+    zone, or in local time if it has none.
     """
     from windlass.cli import output
-    from windlass.domain.scheduling.rules import parse_moment
-    from windlass.domain.zone import parse_zone
 
-    utc = parse_zone("UTC")
-    first = parse_moment("from", start, utc)
-    last = None if end is None else parse_moment("to", end, utc)
-    made = place.store().schedules.backfill(schedule, first, last, overlap=overlap)
+    app = place.store()
+    zone = zone_of(app.schedules.get(schedule))
+    first = schedule_moment("from", start, zone)
+    last = None if end is None else schedule_moment("to", end, zone)
+    made = app.schedules.backfill(schedule, first, last, overlap=overlap)
     if as_json:
         shown = {
             "runs": [run.id for run in made.runs],
@@ -210,6 +218,30 @@ def prune(place: StorePlace, yes: bool) -> None:
             f"Delete {'this one' if len(left) == 1 else f'these {len(left)}'}?", abort=True
         )
     click.echo(f"{len(app.schedules.prune()):,} deleted.")
+
+
+def zone_of(schedule: "Schedule") -> "ZoneInfo | None":
+    """The zone of a schedule: those by cron have one."""
+    from windlass.domain.scheduling.rules import CronRule
+
+    rule = schedule.timetable.rule
+    return rule.zone if isinstance(rule, CronRule) else None
+
+
+def _with_instants(terms: dict[str, Any], known: "ZoneInfo | None") -> dict[str, Any]:
+    """The terms that were given, their times as instants; `known` is the zone so far."""
+    from windlass.domain.zone import parse_zone
+
+    given = {name: value for name, value in terms.items() if value is not None}
+    if "timezone" in given:
+        zone: ZoneInfo | None = parse_zone(given["timezone"])
+    elif "cron" in given:
+        zone = known or parse_zone("UTC")
+    else:
+        zone = None if given.keys() & {"interval", "once"} else known
+    for name in given.keys() & {"once", "start", "end"}:
+        given[name] = schedule_moment(name, given[name], zone)
+    return given
 
 
 def _state(schedule: "Schedule") -> str:

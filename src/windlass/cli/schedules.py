@@ -46,15 +46,12 @@ def list_(
     found = app.schedules.list(limit=limit, **narrowed)
     if as_json:
         click.echo(output.to_json([schedule.to_dict() for schedule in found], indent=2))
-    elif not found:
-        click.echo("There are no such schedules.")
     else:
         now = app.sources.now()
         rows = [_row(schedule, now) for schedule in found]
-        for line in output.table(TITLES, rows):
-            click.echo(line)
+        output.print_listing(TITLES, rows, "There are no such schedules.")
         if len(found) == limit:
-            click.echo(f"These are the newest {limit}; --limit shows more.")
+            click.echo(f"These are the newest {limit}; --limit shows more.", err=True)
 
 
 @schedules.command
@@ -93,6 +90,8 @@ def show(place: StorePlace, schedule: str, count: int, as_json: bool) -> None:
 @json_option
 def next_(expression: str, timezone: str, start: str | None, count: int, as_json: bool) -> None:
     """Print the next times of a cron expression, and say in English what it means.
+
+    A TIME without an offset is in the zone of --timezone.
 
     \b
     windlass schedules next '30 2 * * *' --timezone Europe/Berlin --from 2026-03-28

@@ -1,83 +1,222 @@
 """`windlass show`: everything about one run."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options import StorePlace, json_option, place_options
+from windlass.cli.options import StorePlace, json_option, place_options, whole_id
 
 if TYPE_CHECKING:
     from windlass.client import Run
+    from windlass.domain.phase import PhaseState
     from windlass.domain.run import Attempt, Event
+    from windlass.domain.step import Generation, Signal, Step
 
 LATEST = 20
+LATEST_ATTEMPTS = 10
+MOST_CHILDREN = 10
 _LABEL = 10
 
 
 @click.command
 @click.argument("run_id", metavar="RUN")
-@click.option("--events", "all_events", is_flag=True, help=f"All events, not the latest {LATEST}.")
+@click.option(
+    "--steps", "all_steps", is_flag=True, help="All steps and signals, not what matters most."
+)
+@click.option(
+    "--events", "all_events", is_flag=True, help="All attempts and events, not the latest."
+)
+@click.option(
+    "--generation", type=click.IntRange(min=1), metavar="N",
+    help="The steps of an input that the run went on from, by its number.",
+)  # fmt: skip
 @json_option
 @place_options
-def show(place: StorePlace, run_id: str, all_events: bool, as_json: bool) -> None:
-    """Show everything about one run: status, input, result, attempts, traceback, timeline.
+def show(
+    place: StorePlace,
+    run_id: str,
+    all_steps: bool,
+    all_events: bool,
+    generation: int | None,
+    as_json: bool,
+) -> None:
+    """Show everything about one run: status, input, result, phases, steps, attempts, traceback.
 
-    With --json it is one JSON object; --events adds the events to it.
+    Durable steps are a tree, with what each returned or failed by, and what the run waits for.
+    A handler that returned ContinueAs has left generations: inputs and steps of before.
+    With --json it is one JSON object, with all steps and signals; --events adds the events to it.
     """
     from windlass.cli import output
+    from windlass.cli.past import check_known
 
     app = place.store()
-    run = app.get(run_id)
-    events = run.events()
+    run = app.get(whole_id(app, run_id))
+    generations = run.generations()
+    check_known(run, generations, generation)
+    story = Story(
+        events=run.events(), steps=run.steps(generation=generation or 0), signals=run.signals(),
+        children=run.children(limit=None if all_steps or as_json else MOST_CHILDREN + 1),
+        phases=run.phases(), all_steps=all_steps, all_events=all_events,
+        generations=generations, generation=generation,
+    )  # fmt: skip
     if as_json:
-        found = dict(run.to_dict())
-        if all_events:
-            found["events"] = [_event_dict(event) for event in events]
-        click.echo(output.to_json(found, indent=2))
+        click.echo(output.to_json(_document(run, story), indent=2))
         return
-    left_out = 0 if all_events else max(0, len(events) - LATEST)
-    for line in describe(run, events[left_out:], left_out, app.sources.now()):
+    for line in describe(run, story, app.sources.now()):
         click.echo(line)
 
 
-def describe(run: "Run", events: "Sequence[Event]", left_out: int, now: datetime) -> Iterator[str]:
-    """The lines about a run."""
-    from windlass.cli.output import faint, heading
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """What happened to a run, and how much of it is to be shown."""
 
-    yield from _facts(run, now)
+    events: "Sequence[Event]"
+    steps: "Sequence[Step]" = ()
+    signals: "Sequence[Signal]" = ()
+    children: "Sequence[Run]" = ()
+    phases: "Sequence[PhaseState]" = ()
+    all_steps: bool = False
+    all_events: bool = False
+    generations: "Sequence[Generation]" = ()
+    generation: int | None = None  # the one whose steps these are, unless they are the run's own
+
+
+def describe(run: "Run", story: Story, now: datetime) -> Iterator[str]:
+    """The lines about a run."""
+    from windlass.cli.output import heading
+
+    yield from _facts(run, story, now)
+    yield from _phases(run, story, now)
+    yield from _remembered(run, story, now)
     if run.attempts:
-        yield from ("", heading("attempts"), *_attempts(run.attempts))
+        yield from ("", heading("attempts"))
+        shown = run.attempts if story.all_events else run.attempts[-LATEST_ATTEMPTS:]
+        yield from _left_out(len(run.attempts) - len(shown), "earlier ones")
+        yield from _attempts(shown)
     failed = next((a for a in reversed(run.attempts) if a.error is not None), None)
     if failed is not None and failed.error is not None and failed.error.traceback:
         yield from ("", heading(f"traceback of attempt {failed.attempt}"))
         yield from _traceback(failed.error.traceback)
     yield from ("", heading("events"))
-    if left_out:
-        yield faint(f"  … {left_out} earlier ones: --events shows all")
-    yield from _events(events, run.created_at)
+    # What became of steps is in their tree.
+    own = [event for event in story.events if not event.type.value.startswith("step.")]
+    latest = story.events if story.all_events else own[-LATEST:]
+    others = "more" if len(own) < len(story.events) else "earlier ones"
+    yield from _left_out(len(story.events) - len(latest), others)
+    yield from _events(latest, run.created_at)
 
 
-def _facts(run: "Run", now: datetime) -> Iterator[str]:
+def _phases(run: "Run", story: Story, now: datetime) -> Iterator[str]:
+    """The phases of a run, if it is one of a pipeline."""
+    from windlass.cli.phase_table import draw_phases, is_pipeline
+
+    if is_pipeline(story.phases):
+        yield ""
+        yield from draw_phases(run, story.phases, now)
+
+
+def _remembered(run: "Run", story: Story, now: datetime) -> Iterator[str]:
+    """The steps of a run, and its signals, if it has any."""
+    if not story.steps and not story.signals and not story.generations:
+        return
+    from windlass.cli.child_table import draw_children
+    from windlass.cli.past import draw_generations
+    from windlass.cli.step_tree import draw_signals, draw_steps
+
+    if story.generations:
+        yield ""
+        yield from draw_generations(run, story.generations, whole=story.all_steps)
+    if story.steps:
+        yield ""
+        yield from draw_steps(
+            run, story.steps, now, whole=story.all_steps, generation=story.generation
+        )
+    if story.children:
+        yield ""
+        yield from draw_children(
+            story.children, now, most=None if story.all_steps else MOST_CHILDREN
+        )
+    if story.signals:
+        yield ""
+        yield from draw_signals(run, story.signals, whole=story.all_steps)
+
+
+def _left_out(count: int, which: str) -> Iterator[str]:
+    from windlass.cli.output import faint
+
+    if count:
+        yield faint(f"  … {count:,} {which}: --events shows all")
+
+
+def _document(run: "Run", story: Story) -> dict[str, Any]:
+    from windlass.cli.past import generation_dict
+    from windlass.cli.phase_table import phase_dict
+    from windlass.cli.send_signal import signal_dict
+    from windlass.cli.step_tree import step_dict
+
+    found = dict(run.to_dict()) | {"handled_by": _handled_by(run, story.events)}
+    found["generations"] = [generation_dict(one) for one in story.generations]
+    found["phases"] = [phase_dict(phase) for phase in story.phases]
+    found["steps"] = [step_dict(step) for step in story.steps]
+    found["children"] = [
+        {"id": child.id, "job": child.job, "status": child.status} for child in story.children
+    ]
+    found["signals"] = [signal_dict(signal) for signal in story.signals]
+    if story.all_events:
+        found["events"] = [_event_dict(event) for event in story.events]
+    return found
+
+
+def _handled_by(run: "Run", events: "Sequence[Event]") -> str | None:
+    """The run of its failure handler, if it has failed for good and there is one."""
+    if run.status != "failed":
+        return None
+    failed = next((event for event in reversed(events) if event.type == "run.failed"), None)
+    handler = None if failed is None else (failed.data or {}).get("handled_by")
+    return None if handler is None else str(handler)
+
+
+def _facts(run: "Run", story: Story, now: datetime) -> Iterator[str]:
     from windlass.cli import output
     from windlass.cli.runs import running_text
 
     yield _fact("run", run.id)
     yield _fact("job", output.one_line(run.job))
-    yield _fact("status", _status(run, now))
+    status = _fact("status", _status(run, story, now))
+    yield output.fit(status, output.columns()) if run.waits else status
     if run.status == "running" and running_text(run):
         yield _fact("progress", running_text(run))
+    elif run.units is not None:
+        yield _fact("units", str(run.units))
     yield _fact("queue", f"{output.one_line(run.queue)}, priority {run.priority}")
-    for label, text in (("key", run.key), ("tags", ", ".join(run.tags)), ("worker", run.worker)):
+    for label, text in (
+        ("key", run.key),
+        ("tags", ", ".join(run.tags)),
+        ("trace", run.record.trace),
+        ("child of", run.parent),
+        ("handles" if _handles_failure(run) else "by run", None if run.parent else run.enqueued_by),
+        ("handler", _handled_by(run, story.events)),
+        ("again of", run.again_of),
+        ("worker", run.worker),
+    ):
         if text:
             yield _fact(label, output.one_line(text))
     yield _fact("counts", _counts(run))
     for label, moment in _times(run):
         yield _fact(label, f"{output.clock_time(moment)} ({output.ago(moment, now)})")
+    if run.metadata:
+        yield _fact("metadata", output.readable(run.metadata))
     yield _fact("input", output.readable(run.input))
     if run.status == "succeeded":
-        yield _fact("result", output.readable(run.result))
+        yield _fact("result", output.readable(run.raw_result))
+
+
+def _handles_failure(run: "Run") -> bool:
+    options = run.record.options
+    return options is not None and options.on_failure
 
 
 def _fact(label: str, text: str) -> str:
@@ -86,14 +225,15 @@ def _fact(label: str, text: str) -> str:
     return f"{faint(label.ljust(_LABEL))}{text}"
 
 
-def _status(run: "Run", now: datetime) -> str:
+def _status(run: "Run", story: Story, now: datetime) -> str:
     from windlass.cli import output
-    from windlass.cli.runs import error_text
+    from windlass.cli.runs import error_text, waiting_text
 
     why = {
         "failed": error_text(run),
         "canceled": output.one_line(run.reason or ""),
-        "scheduled": _waiting(run, now),
+        "scheduled": _waiting(run, story, now) if run.status == "scheduled" else "",
+        "waiting": waiting_text(run, now) if run.status == "waiting" else "",
         "running": "asked to end" if run.cancel_requested else "",
     }.get(run.status.value, "")
     status = output.status_text(run.status.value)
@@ -103,12 +243,18 @@ def _status(run: "Run", now: datetime) -> str:
     return (f"{status}: {why}" if why else status) + discarded
 
 
-def _waiting(run: "Run", now: datetime) -> str:
+def _waiting(run: "Run", story: Story, now: datetime) -> str:
     from windlass.cli.output import ago
-    from windlass.cli.runs import error_text
+    from windlass.cli.runs import error_text, steps_text
 
     due = f"due {ago(run.due_at, now)}" if run.due_at is not None else ""
     why = run.record.waiting_for or "delay"
+    if why == "held":
+        return "held: as many of its siblings are live as may be"
+    if run.waits:
+        tried = {step.path for step in story.steps if step.state == "retrying"}
+        how = "retries" if tried.issuperset(run.waits) else "sleeps in"
+        return f"{due}, {how} {steps_text(run)}"
     return f"{why}, {due}" + (f", after {error_text(run)}" if run.error is not None else "")
 
 
@@ -131,7 +277,7 @@ def _times(run: "Run") -> Iterator[tuple[str, datetime]]:
     if run.scheduled_for > run.created_at:
         yield "scheduled", run.scheduled_for
     for label, moment in (
-        ("due", run.due_at),
+        ("until" if run.status == "waiting" else "due", run.due_at),
         ("expires", run.expires_at),
         ("deadline", run.deadline_at),
         ("started", run.started_at),

@@ -72,7 +72,7 @@ class Signals:
         """`insistent`: a second signal ends the process on the spot."""
         self._stop: Callable[[], None] = lambda: leave(0)
         self._insist: Callable[[], None] = lambda: None
-        self._insistent = insistent
+        self.insistent = insistent
         self._first: float | None = None
         self._asked = False  # by whom, nobody can tell: not by the sender of the signal itself
         self._waiting = self._passing = self._over = False
@@ -160,7 +160,7 @@ class Signals:
         if self._first is None:
             self._first, self.inside = time.monotonic(), line
             self._stop()
-        elif self._insistent and time.monotonic() - self._first > TOGETHER:
+        elif self.insistent and time.monotonic() - self._first > TOGETHER:
             self._insist()
             leave(128 + number)
 

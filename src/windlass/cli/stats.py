@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.domain.counts import Counts, QueueState
 
-QUEUE_TITLES = ("QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">OLDEST")
-STATUSES = ("scheduled", "queued", "running", "failed", "canceled")
+QUEUE_TITLES = ("QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">WAITING", ">OLDEST")
+STATUSES = ("scheduled", "queued", "running", "waiting", "failed", "canceled")
 
 
 @click.command
@@ -30,7 +30,8 @@ def stats(place: StorePlace, by: str, as_json: bool) -> None:
     """Count runs, and show how deep the queues are.
 
     Numbers with a ~ are estimates: PostgreSQL counts some thousands of each status, and estimates
-    the rest. OLDEST is how long the oldest run of a queue has been ready.
+    the rest. OLDEST is how long the oldest run of a queue has been ready. SCHEDULED counts what
+    sleeps too, WAITING what waits for a signal.
     """
     from windlass.cli import output
 
@@ -88,6 +89,7 @@ def _queue_row(queue: "QueueState") -> tuple[str, ...]:
         _number(queue.ready, queue.exact),
         _number(queue.running, queue.exact),
         _number(queue.scheduled, queue.exact),
+        _number(queue.waiting, queue.exact),
         "" if queue.age is None else format_duration(max(0.0, queue.age)),
     )
 

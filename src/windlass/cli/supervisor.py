@@ -84,8 +84,15 @@ class Supervisor:
     def run(self) -> int:
         """Work until stopped, or until every process is done; returns the exit code."""
         log.info("supervisor started", extra={"pid": os.getpid(), "processes": len(self._posts)})
+        said = False
         while True:
             self._start_due()
+            if self._stopping and not said and not self._idle:
+                said = True  # not where the signal came: that may be in the middle of a line
+                log.info(
+                    "stopping, waiting for the worker processes to end; Ctrl-C or SIGTERM again "
+                    "kills them"
+                )
             if self._idle:
                 log.info("supervisor stopped", extra={"pid": os.getpid(), "code": self._code})
                 return self._code
@@ -233,6 +240,9 @@ class Lifeline:
     It is moved away from there, to where it is not inherited: a program that a handler starts
     would wait for an input that never ends.
     """
+
+    superseded = False
+    explains_stop = True
 
     def __init__(self) -> None:
         self._fd = os.dup(0)

@@ -1,6 +1,5 @@
 """`windlass worker`: runs jobs until told to stop."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,26 +13,26 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.option("--queues", metavar="A,B", help="Serve only these queues; all unless given.")
-@click.option("--concurrency", metavar="N", help="Async handlers at a time.")
-@click.option("--threads", metavar="N", help="Sync handlers at a time.")
-@click.option("--process-seats", metavar="N", help="Handlers in child processes at a time.")
+@click.option("--queues", metavar="A,B", help="Serve these queues only; default: all.")
+@click.option("--concurrency", metavar="N", help="How many async handlers run at a time.")
+@click.option("--threads", metavar="N", help="How many sync handlers run at a time.")
+@click.option(
+    "--process-seats", metavar="N", help="How many child processes run handlers at a time."
+)
 @click.option(
     "--processes",
     metavar="N",
-    help="Run so many worker processes, and start another where one dies.",
+    help="Keep so many worker processes running.",
 )
-@click.option(
-    "--recycle-runs", metavar="N", help="Replace a process that has had so many runs by a new one."
-)
-@click.option(
-    "--recycle-memory", metavar="MB", help="Replace a process that uses more memory by a new one."
-)
+@click.option("--recycle-runs", metavar="N", help="Replace a process after so many runs.")
+@click.option("--recycle-memory", metavar="MB", help="Replace a process that uses more memory.")
 @click.option("--drain", is_flag=True, help="Stop when nothing is ready, running or retrying.")
 @click.option("--watch", is_flag=True, help="Reload job files as they change.")
-@click.option("--no-services", is_flag=True, help="Leave timers and recovery to other workers.")
 @click.option(
-    "--log", "log_kind", metavar="console|json", help="How logs are written, to standard error."
+    "--no-services", is_flag=True, help="Leave schedules, retries and recovery to other workers."
+)
+@click.option(
+    "--log", "log_kind", metavar="console|json", help="The form of the log on standard error."
 )
 @click.option("--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")
 @click.option("--supervised", is_flag=True, hidden=True)
@@ -96,32 +95,18 @@ def _wanted(processes: str | None) -> int | None:
 def _supervise(
     count: int, log_kind: str | None, log_level: str | None, signals: Signals, *, drain: bool
 ) -> int:
-    from windlass import logs
+    from windlass.cli.fitted import configure_log
+    from windlass.cli.respawn import same_command
     from windlass.cli.supervisor import Supervisor
     from windlass.config import Settings
     from windlass.sources import Sources
 
     told = Settings.load(log=log_kind, log_level=log_level)
-    logs.configure(told.log, told.log_level)
-    supervisor = Supervisor(_command(), count, Sources.system(), finite=drain)
+    configure_log(told.log, told.log_level)
+    command = same_command("--supervised", without=("processes", "supervised"))
+    supervisor = Supervisor(command, count, Sources.system(), finite=drain)
     signals.then(supervisor.stop, supervisor.kill)
     return supervisor.run()
-
-
-def _command() -> list[str]:
-    """This command as a worker process is started: with the same options, supervised."""
-    context = click.get_current_context()
-    place = context.find_object(dict) or {}
-    given = {f"--{name}": place[name] for name in ("app", "url") if place.get(name)}
-    command = [sys.executable, "-m", "windlass", "worker", "--supervised"]
-    for option in context.command.params:
-        value = context.params.get(option.name or "")
-        if option.name in ("processes", "supervised") or value in (None, False):
-            continue
-        given[option.opts[0]] = value
-    for name, value in given.items():
-        command += [name] if value is True else [name, str(value)]
-    return command
 
 
 def _prepare(
@@ -132,14 +117,14 @@ def _prepare(
     *,
     watch: bool,
 ) -> "tuple[Windlass, dict[str, Any]]":
-    from windlass import logs
+    from windlass.cli.fitted import configure_log
     from windlass.config import Settings
     from windlass.errors import UsageError
 
     # Checked with the rules and the words for settings from anywhere else.
     told = Settings.load(log=log_kind, log_level=log_level, **seats)
     app = place.application()
-    logs.configure(
+    configure_log(
         told.log if log_kind else app.settings.log,
         told.log_level if log_level else app.settings.log_level,
     )

@@ -32,7 +32,7 @@ RUN_TITLES = ("RUN", "JOB", "QUEUE", ">ATTEMPT", ">STARTED", "WORKER")
     type=click.IntRange(0, 1000),
     default=20,
     show_default=True,
-    help="Name at most so many runs of each worker, those that started first.",
+    help="Name at most so many runs of each worker, the oldest first.",
 )
 @json_option
 @place_options

@@ -101,15 +101,15 @@ def _story(run: Run, now: datetime) -> str:
             return f"{run.failure}: {error_text(run)}"
         case Status.CANCELED:
             return one_line(run.reason or "")
-        case Status.SCHEDULED:
+        case Status.SCHEDULED | Status.WAITING:
             return _waiting(run, now)
         case Status.RUNNING if run.cancel_requested:
             return "asked to end"
         case Status.RUNNING:
-            where = "alone in a child of" if run.record.crash_count else "in"
-            return f"for {_length(now, run.started_at)} {where} process {process_of(run)}"
+            where = ", alone in a child of" if run.record.crash_count else " in process"
+            return f"for {_length(now, run.started_at)}{where} {process_of(run)}"
         case Status.QUEUED if run.record.crash_count:
-            return "its process died; a suspect now, to run alone"
+            return "its process died; it will run alone"
         case _:
             return f"expires in {_length(run.expires_at, now)}" if run.expires_at else ""
 
@@ -118,9 +118,14 @@ def _waiting(run: Run, now: datetime) -> str:
     again = f"in {_length(run.due_at, now)}"
     match run.record.waiting_for:
         case "backoff":
-            return f"{error_text(run)}; again {again}"
+            kind = run.error.type.rpartition(".")[2] if run.error is not None else "an error"
+            return f"again {again}, after {kind}"
         case "snooze":
             return f"asked to be called again {again}"
+        case "sleep":
+            return f"sleeps without a worker, goes on {again}"
+        case "wait":
+            return f"waits for {', '.join(map(one_line, run.waits))}, without a worker"
         case _:
             return f"due {again}"
 
@@ -207,6 +212,7 @@ def _failing_acts() -> list[DemoAct]:
             start=_one("demo.solve"),
             expected=Status.FAILED,
             failure=Failure.TIMEOUT,
+            ending=lambda _: "timeout: it had 1 s",
         ),
         DemoAct(
             title="canceled while it runs",
@@ -268,7 +274,7 @@ def _acts_of_order() -> list[DemoAct]:
             start=urgent,
             expected=Status.SUCCEEDED,
             judge=lambda runs: _overtaken(runs) > 0,
-            ending=lambda runs: f"overtook {_overtaken(runs)} of {CROWD} that were there first",
+            ending=lambda runs: f"overtook {_overtaken(runs)} of {CROWD} earlier ones",
         ),
     ]
 

@@ -1,7 +1,6 @@
 """What the demo shows: a table that is drawn anew on terminals, lines elsewhere."""
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -11,16 +10,18 @@ from typing import NamedTuple, Protocol
 import click
 
 from windlass.cli.demo.acts import DemoAct, process_of
-from windlass.cli.output import faint, heading, paint, status_text, width_of
+from windlass.cli.output import faint, fit, heading, paint, status_text, width_of
 from windlass.client import Run
 from windlass.domain.states import Status
 
-BAR = 24
+BAR = 16
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_PART = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
-_TITLE = 26
-_STATUS = 11
+_TITLE = 25
+_STATUS = 10
+_TRIES = 3
 _INDENT = "  "
+_HEAD = 3  # lines above the table
+_AROUND = 4  # its lines that are no act's
 
 
 class Burst(NamedTuple):
@@ -78,11 +79,12 @@ class Glyphs(NamedTuple):
     spinner: str
 
 
-def open_screen(height: int) -> Screen:
-    """A live screen on terminals that have room for it, else lines."""
+def open_screen(acts: int) -> Screen:
+    """A live screen on terminals that have room for it, 80 x 24 for one, else lines."""
     size = shutil.get_terminal_size()
     live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    return Live() if live and size.lines > height and size.columns >= 60 else Lines()
+    height = _HEAD + acts + _AROUND + 1  # the cursor is below
+    return Live() if live and size.lines >= height and size.columns >= 60 else Lines()
 
 
 def glyphs() -> Glyphs:
@@ -107,7 +109,7 @@ def row(act: DemoAct, scene: Scene, signs: Glyphs, spin: str) -> str:
     tries = f"{run.attempt}×" if run.attempt > 1 else ""
     return (
         f"{_INDENT}{mark} {act.title:<{_TITLE}}{_padded(status_text(run.status.value), _STATUS)}"
-        f"{tries:<4}{_middle(act, scene, signs)}"
+        f"{tries:<{_TRIES}}{_middle(act, scene, signs)}"
     )
 
 
@@ -116,13 +118,13 @@ def burst_row(burst: Burst, signs: Glyphs, spin: str) -> str:
     title = f"burst of {burst.total:,}"
     status = Status.SUCCEEDED if burst.over else Status.RUNNING
     mark = spin
-    text = f"{bar(burst.done / burst.total, signs)} {burst.done:,}, {rate(burst):,} a second"
+    text = f"{bar(burst.done / burst.total, signs)} {burst.done:,}, {rate(burst):,}/s"
     if burst.over:
         good = burst.done == burst.total
         mark = paint(signs.good, "green") if good else paint(signs.bad, "red", bold=True)
         text = f"{burst.done:,} in {burst.seconds:.2f} s, {rate(burst):,} a second"
     painted = _padded(status_text(status.value), _STATUS)
-    return f"{_INDENT}{mark} {title:<{_TITLE}}{painted}{'':<4}{text}"
+    return f"{_INDENT}{mark} {title:<{_TITLE}}{painted}{'':<{_TRIES}}{text}"
 
 
 def watering_row(watering: Watering, signs: Glyphs, spin: str) -> str:
@@ -130,7 +132,7 @@ def watering_row(watering: Watering, signs: Glyphs, spin: str) -> str:
     mark = paint(signs.good, "green") if watering.over else spin
     painted = _padded(status_text(Status.SCHEDULED.value), _STATUS)
     text = f"{watering.done} made, one every second"
-    return f"{_INDENT}{mark} {'by a schedule':<{_TITLE}}{painted}{'':<4}{text}"
+    return f"{_INDENT}{mark} {'by a schedule':<{_TITLE}}{painted}{'':<{_TRIES}}{text}"
 
 
 def rate(burst: Burst) -> int:
@@ -142,19 +144,6 @@ def bar(fraction: float, signs: Glyphs) -> str:
     """A bar of progress."""
     full = round(min(max(fraction, 0.0), 1.0) * BAR)
     return paint(signs.full * full, "green") + faint(signs.empty * (BAR - full))
-
-
-def fit(text: str, width: int) -> str:
-    """Cut a line, which may be coloured, to the terminal's width."""
-    if width_of(text) <= width:
-        return text
-    kept, used = "", 0
-    for part in _PART.findall(text):
-        size = 0 if part.startswith("\x1b") else width_of(part)
-        if used + size > width - 1:
-            break
-        kept, used = kept + part, used + size
-    return f"{kept}…" + ("\x1b[0m" if "\x1b" in kept else "")
 
 
 class Live:
@@ -245,7 +234,7 @@ def _orphaned(run: Run, scene: Scene) -> bool:
 def _middle(act: DemoAct, scene: Scene, signs: Glyphs) -> str:
     run = act.run
     if run is not None and _orphaned(run, scene):
-        return f"process {process_of(run)} is dead; its lease runs out"
+        return f"{process_of(run)} is dead; its lease runs out"
     if run is not None and run.status is Status.RUNNING and run.progress is not None:
         return f"{bar(run.progress, signs)} {run.progress:4.0%} {run.progress_message or ''}"
     return act.story(scene.now)

@@ -75,7 +75,7 @@ class Tour:
         self.burst: Burst | None = None
         self._app = app
         self._crew = crew
-        self._screen: Screen = open_screen(len(self.acts) + 14)
+        self._screen: Screen = open_screen(len(self.acts))
 
     async def play(self) -> None:
         """Play all of it."""
