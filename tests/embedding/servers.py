@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 PATIENCE = 30.0
@@ -35,6 +36,14 @@ class Server:
         request = Request(self.address + path, method="POST" if post else "GET")
         with urlopen(request, timeout=PATIENCE) as answer:
             return json.load(answer)
+
+    def status(self, path: str) -> int:
+        """The code of its answer."""
+        try:
+            with urlopen(self.address + path, timeout=PATIENCE) as answer:
+                return int(answer.status)
+        except HTTPError as error:
+            return error.code
 
     def stop(self, signal: int) -> int:
         """Send a signal; returns the exit code."""

@@ -14,10 +14,12 @@ from time import monotonic, sleep
 import pytest
 
 from tests.embedding.servers import PATIENCE, run, serving
+from tests.fixtures.pages import Examples
 from windlass import Request, Windlass
 from windlass.config import Settings
 
 ANY_PORT = "0"
+PAGE = "docs/embedding.md"
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -29,7 +31,11 @@ def until(true: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "printed"), [("embedded.py", "Hello, Ada\n"), ("threaded.py", "Hello, Grace\n")]
+    ("name", "printed"),
+    [
+        pytest.param(name, printed, marks=pytest.mark.examples(PAGE, name))
+        for name, printed in (("embedded.py", "Hello, Ada\n"), ("threaded.py", "Hello, Grace\n"))
+    ],
 )
 def test_small_programs_of_the_page(
     page: dict[str, str], tmp_path: Path, name: str, printed: str
@@ -38,6 +44,7 @@ def test_small_programs_of_the_page(
     assert run(tmp_path, "-W", "error", name) == printed
 
 
+@pytest.mark.examples(PAGE, "main.py")
 def test_fastapi_under_uvicorn_works_and_drains_on_sigterm(
     page: dict[str, str], tmp_path: Path, url: str
 ) -> None:
@@ -47,6 +54,8 @@ def test_fastapi_under_uvicorn_works_and_drains_on_sigterm(
         quick = server.ask("/images/cat.png", post=True)["run"]
         until(lambda: server.ask(f"/runs/{quick}")["status"] == "succeeded")
         assert server.ask(f"/runs/{quick}")["result"] == "cat.webp"
+        for unknown in ("0197c0de-0000-7000-8000-000000000000", "no-id-at-all"):
+            assert server.status(f"/runs/{unknown}") == 404
         slow = server.ask("/images/dog.png?seconds=1", post=True)["run"]
         # A machine that is busy enough sees only its end.
         until(lambda: server.ask(f"/runs/{slow}")["status"] in ("running", "succeeded"))
@@ -59,6 +68,74 @@ def test_fastapi_under_uvicorn_works_and_drains_on_sigterm(
     app.close()
 
 
+FAILING = """
+import logging.config, os
+
+if os.environ.get("CONFIG"):
+    logging.config.dictConfig({{"version": 1, **eval(os.environ["CONFIG"])}})
+
+{page}
+
+@app.job(max_attempts=1)
+async def break_down() -> None:
+    raise ValueError("the part broke")
+
+
+@api.post("/broken")
+async def broken() -> dict[str, str]:
+    return {{"run": (await break_down.aenqueue()).id}}
+"""
+TO_A_FILE = (
+    "{'handlers': {'h': {'class': 'logging.FileHandler', 'filename': 'log'}},"
+    " 'root': {'handlers': ['h']}, 'disable_existing_loggers': False}"
+)
+
+
+LEVELS = "What you see of failures"
+
+
+@pytest.mark.examples(PAGE, LEVELS)
+def test_levels_of_the_page_leave_the_failures(examples: Examples, tmp_path: Path) -> None:
+    (tmp_path / "levels.py").write_text(
+        f"{examples[LEVELS]}\n"
+        "from windlass import Windlass\n"
+        "app = Windlass()\n"
+        "@app.job(max_attempts=1)\n"
+        "def break_down(really):\n"
+        "    if really:\n"
+        "        raise ValueError('the part broke')\n"
+        "with app.running_in_thread():\n"
+        "    for really in (True, False):\n"
+        "        break_down.enqueue(really).wait(timeout='20s')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "levels.py"], cwd=tmp_path, capture_output=True, text=True, timeout=50
+    )
+    assert done.returncode == 0, done.stderr
+    logged = [line for line in done.stderr.splitlines() if ":windlass" in line]
+    assert [line.partition(":")[0] for line in logged] == ["ERROR"]
+
+
+@pytest.mark.parametrize(
+    ("config", "shown"), [("", True), (TO_A_FILE, False)], ids=["nothing", "a handler"]
+)
+def test_a_failure_is_shown_under_uvicorn_unless_the_program_logs_it(
+    page: dict[str, str], tmp_path: Path, config: str, shown: bool
+) -> None:
+    (tmp_path / "main.py").write_text(FAILING.format(page=page["main.py"]))
+    command = ("-m", "uvicorn", "main:api", "--port", ANY_PORT)
+    with serving(tmp_path, *command, CONFIG=config) as server:
+        broken = server.ask("/broken", post=True)["run"]
+        until(lambda: server.ask(f"/runs/{broken}")["status"] == "failed")
+        server.stop(signal.SIGTERM)
+    told = "".join(line for line in server.printed if "HTTP" not in line)
+    assert told.count(f"run={broken}") == (1 if shown else 0)
+    assert told.count("ValueError: the part broke") == (2 if shown else 0)  # and the traceback's
+    if not shown:
+        assert (tmp_path / "log").read_text().count("run failed") == 1
+
+
+@pytest.mark.examples(PAGE, "flask_app.py")
 def test_flask_with_a_worker_in_a_thread(page: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "flask_app.py").write_text(page["flask_app.py"])
     program = "from flask_app import create_app; create_app(worker=True).run(port=0)"
@@ -66,6 +143,8 @@ def test_flask_with_a_worker_in_a_thread(page: dict[str, str], tmp_path: Path) -
         summed = server.ask("/sums/2/3", post=True)["run"]
         until(lambda: server.ask(f"/runs/{summed}")["status"] == "succeeded")
         assert server.ask(f"/runs/{summed}")["result"] == 5
+        for unknown in ("0197c0de-0000-7000-8000-000000000000", "no-id-at-all"):
+            assert server.status(f"/runs/{unknown}") == 404
         server.stop(signal.SIGINT)
     app = Windlass(f"sqlite:///{tmp_path}/windlass.db")
     assert app.workers() == []  # it took itself off the list
@@ -143,6 +222,7 @@ def shell(project: Path, code: str) -> str:
     return run(project, "manage.py", "shell", "--verbosity", "0", "-c", code)
 
 
+@pytest.mark.examples("docs/django.md", "settings.py", "orders/jobs.py")
 def test_django_project_with_its_worker(project: Path) -> None:
     run(project, "manage.py", "migrate", "--verbosity", "0")
     shell(

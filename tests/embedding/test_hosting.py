@@ -275,7 +275,7 @@ async def test_lifespan_without_a_worker_enqueues_only(app: Windlass) -> None:
     @app.job
     async def handler() -> None: ...
 
-    around: Lifespan[None] = lifespan(app, worker=False)
+    around: Lifespan = lifespan(app, worker=False)
     async with around(None) as state:
         assert state is None
         run = await handler.aenqueue()

@@ -7,38 +7,39 @@ The server has the signals: on SIGTERM it finishes its requests, then ends the l
 worker drains. The frameworks themselves are not imported: they call what they are given.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 from windlass.app import Windlass
 from windlass.config import WorkerChanges
+from windlass.testing.clock import VirtualClock
 
-Host = TypeVar("Host")
-State = Mapping[str, Any] | None
-Lifespan = Callable[[Host], AbstractAsyncContextManager[State]]
+# As loose as can be: Starlette has two types, with state and without, and takes no union of them.
+Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
 def lifespan(
     app: Windlass,
-    inner: Lifespan[Host] | None = None,
+    inner: Lifespan | None = None,
     *,
     worker: bool = True,
     wait: bool = True,
     services: bool = True,
     **changes: Unpack[WorkerChanges],
-) -> Lifespan[Host]:
+) -> Lifespan:
     """A lifespan that runs a worker, around a lifespan of your own if that is given.
 
     Yours begins before the worker and ends after it, so that handlers find what it has opened. The
-    options are those of `app.running`; without `worker`, connections are closed at the end.
+    options are those of `app.running`; without `worker`, connections are closed at the end. In
+    tests, on a virtual clock, there is no worker: runs wait for `drain`.
     """
 
     @asynccontextmanager
-    async def around(host: Host) -> AsyncIterator[State]:
+    async def around(host: object) -> AsyncIterator[Any]:
         async with AsyncExitStack() as stack:
             state = None if inner is None else await stack.enter_async_context(inner(host))
-            if worker:
+            if worker and not isinstance(app.sources.clock, VirtualClock):
                 running = app.running(wait=wait, services=services, **changes)
                 await stack.enter_async_context(running)
             else:

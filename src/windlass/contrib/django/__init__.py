@@ -17,14 +17,22 @@ WINDLASS_APP = "module:name".
 """
 
 from windlass.app import Windlass
+from windlass.errors import UsageError
 
 
 def get_app() -> Windlass:
-    """The project's application; the same one at each call."""
+    """The project's application; the same one at each call.
+
+    Raises UsageError if `windlass.contrib.django` is not in INSTALLED_APPS.
+    """
     from django.apps import apps
 
     from windlass.contrib.django.apps import WindlassConfig
 
-    config = apps.get_app_config(WindlassConfig.label)
+    try:
+        config = apps.get_app_config(WindlassConfig.label)
+    except LookupError:
+        why = 'Django does not know Windlass: add "windlass.contrib.django" to INSTALLED_APPS.'
+        raise UsageError(why) from None
     assert isinstance(config, WindlassConfig)
     return config.windlass

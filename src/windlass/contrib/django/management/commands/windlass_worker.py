@@ -1,18 +1,15 @@
 """`manage.py windlass_worker`: runs the project's jobs until told to stop."""
 
 import asyncio
-from dataclasses import replace
-from functools import wraps
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import close_old_connections
 
 from windlass.app import Windlass
 from windlass.cli.serving import run
 from windlass.cli.signals import Alarm, Signals
 from windlass.contrib.django import get_app
-from windlass.domain.job import Executor, JobSpec
+from windlass.contrib.django.logging import show_logs
 from windlass.errors import UsageError, WindlassError
 
 
@@ -30,6 +27,8 @@ class Command(BaseCommand):
         parser.add_argument("--concurrency", metavar="N", help="async handlers at a time")
         parser.add_argument("--threads", metavar="N", help="sync handlers at a time")
         parser.add_argument("--drain", action="store_true", help="stop when nothing is left to do")
+        parser.add_argument("--log", metavar="console|json", help="how logs are written")
+        parser.add_argument("--log-level", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR")
         parser.add_argument("--no-services", action="store_true", help="leave timers to others")
 
     def run_from_argv(self, argv: list[str]) -> None:
@@ -44,9 +43,10 @@ class Command(BaseCommand):
         changes["services"] = not options["no_services"]
         try:
             app = get_app()
-            if not app.jobs:
+            if not app.jobs and app.jobs.finder is None:
                 raise UsageError("There are no jobs: write jobs.py in an app of INSTALLED_APPS.")
             if self._own_process:
+                show_logs(app.settings, options["log"], options["log_level"])
                 _serve(app, drain=options["drain"], **changes)
             elif options["drain"]:
                 asyncio.run(_drain(app, **changes))
@@ -59,28 +59,9 @@ class Command(BaseCommand):
 def _serve(app: Windlass, *, drain: bool, **changes: Any) -> None:
     alarm = Alarm()
     signals = Signals()
-    run(app, signals, alarm, drain=drain, watch=False, adapt=with_fresh_connections, **changes)
+    run(app, signals, alarm, drain=drain, watch=False, **changes)
 
 
 async def _drain(app: Windlass, **changes: Any) -> None:
     async with app.running(**changes) as worker:
-        worker.adopt([with_fresh_connections(spec) for spec in app.jobs.specs()])
         await worker.drained()
-
-
-def with_fresh_connections(spec: JobSpec) -> JobSpec:
-    """The job with a handler that does as a request does: it uses no connection that is broken or
-    too old (CONN_MAX_AGE), and leaves none behind. Async handlers come to the ORM through threads
-    of Django's own."""
-    if spec.executor is not Executor.THREAD:
-        return spec
-
-    @wraps(spec.handler)
-    def handler(*args: Any, **kwargs: Any) -> Any:
-        close_old_connections()
-        try:
-            return spec.handler(*args, **kwargs)
-        finally:
-            close_old_connections()
-
-    return replace(spec, handler=handler)
