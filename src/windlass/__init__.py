@@ -12,30 +12,47 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
-    from windlass.client import Request, Run
+    from windlass.client import BulkResult, Request, Run, Selection
     from windlass.context import Context, SyncContext
+    from windlass.domain.approval import Approval, ApprovalRequest, OpenApproval
     from windlass.domain.counts import Count, Counts, QueueState
     from windlass.domain.event import AttemptOutcome, EventType
+    from windlass.domain.failed import FailedRun
     from windlass.domain.inspection import WorkerState
-    from windlass.domain.outcome import Cancel, Fail, Snooze
+    from windlass.domain.outcome import Cancel, ContinueAs, Fail, Snooze
+    from windlass.domain.phase import PhaseState, PhaseStatus
+    from windlass.domain.pipeline import phase
     from windlass.domain.policy import Fatal, Retry, RetryAfter
+    from windlass.domain.progress import Units
     from windlass.domain.states import Failure, Status
+    from windlass.domain.step import Generation, Signal, Step, StepKind, StepState
+    from windlass.durable.children_faces import Child, SyncChild
     from windlass.engine.options import WorkerOptions
     from windlass.engine.worker import Worker
     from windlass.errors import (
+        AmbiguousRun,
+        ApprovalClosed,
+        ApprovalNotFound,
         BadArguments,
         BadDuration,
         BadOption,
         BadPayload,
+        BadToken,
+        ChildFailed,
+        ChildrenFailed,
         ConflictError,
         DuplicateJob,
         IllegalTransition,
+        InputInUse,
         JobFileError,
         KeyConflict,
+        KeyTaken,
         LeaseLost,
+        Nondeterminism,
         NotFound,
         PayloadTooLarge,
         ProcessDied,
+        ResultMismatch,
         ResultTimeout,
         RunExpires,
         RunFailed,
@@ -43,48 +60,74 @@ if TYPE_CHECKING:
         ScheduleBusy,
         ScheduleNotFound,
         SchemaMismatch,
+        StepFailed,
         StoreBusy,
         StoreError,
         StoreFull,
         StoreRefused,
         StoreUnavailable,
+        TooLate,
+        TooManySteps,
         UnknownJob,
         UsageError,
+        WaitTimeout,
         WindlassError,
         WorkerDisrupted,
     )
     from windlass.job import Job
+    from windlass.router import Router
     from windlass.schedules import Schedule
 
 __all__ = [
+    "AmbiguousRun",
+    "Approval",
+    "ApprovalClosed",
+    "ApprovalNotFound",
+    "ApprovalRequest",
     "AttemptOutcome",
     "BadArguments",
     "BadDuration",
     "BadOption",
     "BadPayload",
+    "BadToken",
+    "BulkResult",
     "Cancel",
+    "Child",
+    "ChildFailed",
+    "ChildrenFailed",
     "ConflictError",
     "Context",
+    "ContinueAs",
     "Count",
     "Counts",
     "DuplicateJob",
     "EventType",
     "Fail",
+    "FailedRun",
     "Failure",
     "Fatal",
+    "Generation",
     "IllegalTransition",
+    "InputInUse",
     "Job",
     "JobFileError",
     "KeyConflict",
+    "KeyTaken",
     "LeaseLost",
+    "Nondeterminism",
     "NotFound",
+    "OpenApproval",
     "PayloadTooLarge",
+    "PhaseState",
+    "PhaseStatus",
     "ProcessDied",
     "QueueState",
     "Request",
+    "ResultMismatch",
     "ResultTimeout",
     "Retry",
     "RetryAfter",
+    "Router",
     "Run",
     "RunExpires",
     "RunFailed",
@@ -93,44 +136,67 @@ __all__ = [
     "ScheduleBusy",
     "ScheduleNotFound",
     "SchemaMismatch",
+    "Selection",
+    "Signal",
     "Snooze",
     "Status",
+    "Step",
+    "StepFailed",
+    "StepKind",
+    "StepState",
     "StoreBusy",
     "StoreError",
     "StoreFull",
     "StoreRefused",
     "StoreUnavailable",
+    "SyncChild",
     "SyncContext",
+    "TooLate",
+    "TooManySteps",
+    "Units",
     "UnknownJob",
     "UsageError",
+    "WaitTimeout",
     "Windlass",
     "WindlassError",
     "Worker",
     "WorkerDisrupted",
     "WorkerOptions",
     "WorkerState",
+    "phase",
 ]
 
 _HOMES = {
     "windlass.app": "Windlass",
-    "windlass.client": "Request Run",
+    "windlass.client": "BulkResult Request Run Selection",
     "windlass.context": "Context SyncContext",
+    "windlass.domain.approval": "Approval ApprovalRequest OpenApproval",
     "windlass.domain.counts": "Count Counts QueueState",
     "windlass.domain.event": "AttemptOutcome EventType",
+    "windlass.domain.failed": "FailedRun",
     "windlass.domain.inspection": "WorkerState",
-    "windlass.domain.outcome": "Cancel Fail Snooze",
+    "windlass.domain.outcome": "Cancel ContinueAs Fail Snooze",
+    "windlass.domain.phase": "PhaseState PhaseStatus",
+    "windlass.domain.pipeline": "phase",
     "windlass.domain.policy": "Fatal Retry RetryAfter",
+    "windlass.domain.progress": "Units",
     "windlass.domain.states": "Failure Status",
+    "windlass.domain.step": "Generation Signal Step StepKind StepState",
+    "windlass.durable.children_faces": "Child SyncChild",
     "windlass.engine.options": "WorkerOptions",
     "windlass.engine.worker": "Worker",
     "windlass.errors": """
-        BadArguments BadDuration BadOption BadPayload ConflictError DuplicateJob IllegalTransition
-        JobFileError KeyConflict LeaseLost NotFound PayloadTooLarge ProcessDied ResultTimeout
-        RunExpires RunFailed RunNotFound ScheduleBusy ScheduleNotFound SchemaMismatch StoreError
-        StoreBusy StoreFull StoreRefused StoreUnavailable UnknownJob UsageError WindlassError
-        WorkerDisrupted
+        AmbiguousRun BadArguments BadDuration BadOption BadPayload ConflictError DuplicateJob
+        IllegalTransition JobFileError KeyConflict KeyTaken LeaseLost NotFound PayloadTooLarge
+        ProcessDied ResultMismatch ResultTimeout RunExpires RunFailed RunNotFound ScheduleBusy
+        ScheduleNotFound SchemaMismatch StoreError StoreBusy StoreFull StoreRefused
+        StoreUnavailable UnknownJob UsageError WindlassError WorkerDisrupted
+        ChildFailed ChildrenFailed
+        StepFailed WaitTimeout Nondeterminism TooManySteps TooLate InputInUse
+        ApprovalClosed ApprovalNotFound BadToken
     """,
     "windlass.job": "Job",
+    "windlass.router": "Router",
     "windlass.schedules": "Schedule",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

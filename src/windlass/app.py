@@ -1,58 +1,64 @@
 """The application: where settings, store, jobs and clients are put together."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, get_args, overload
 
-from windlass.client import Ground, Scope
+from windlass.client import Ground, Run, Scope, Selection
+from windlass.client.filters import SelectOptions
+from windlass.client.waiting import Completions
 from windlass.config import SettingOptions, Settings, WorkerChanges
-from windlass.context import Context, SyncContext
-from windlass.domain.job import Executor, JobOptions, define_job
+from windlass.definitions import Definitions, name_handler
+from windlass.domain.job import (
+    Executor,
+    FailureOptions,
+    JobOptions,
+    JobSpec,
+    define_job,
+    describe_handler,
+)
+from windlass.domain.origin import ModuleMember
 from windlass.duration import Duration, parse_duration
 from windlass.engine.children import Isolation
+from windlass.engine.discovery import Discovery
 from windlass.engine.environment import environment_of
 from windlass.engine.hosting import WorkerThread, hosted
 from windlass.engine.options import RESEND_AFTER
 from windlass.engine.services import make_services
 from windlass.engine.worker import Worker
+from windlass.errors import BadOption
 from windlass.faces import AppFaces
 from windlass.files.registry import Jobs
 from windlass.isolation.locate import check_findable, here, origin_of, search_path, url_of
-from windlass.job import Job
+from windlass.job import Job, Membership
+from windlass.middleware import Middleware
+from windlass.modules import import_all, name_with_module
 from windlass.requester import Requester
 from windlass.resources import OpenResources, Resources
+from windlass.router import Router
 from windlass.schedules import Schedules
 from windlass.schedules.declared import Declared
 from windlass.schedules.wanted import ScheduleTerms
 from windlass.sources import Sources
 from windlass.store.callers_transaction import TransactionScope
 from windlass.store.interface import Migration, Store
+from windlass.store.open import url_of_pool
 from windlass.transport.interface import Transport
 from windlass.transport.store import StoreTransport
 from windlass.verbs import AppVerbs
 
-P = ParamSpec("P")
+if TYPE_CHECKING:
+    from windlass.store.postgres.lent import Lender
+
 R = TypeVar("R")
 
-
-class JobDecorator(Protocol):
-    """What `app.job(...)` with options returns."""
-
-    @overload
-    def __call__(
-        self, handler: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
-    ) -> Job[P, Concatenate[Context, P], Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(
-        self, handler: Callable[Concatenate[SyncContext, P], R], /
-    ) -> Job[P, Concatenate[SyncContext, P], R]: ...
-    @overload
-    def __call__(self, handler: Callable[P, R], /) -> Job[P, P, R]: ...
+Names = Literal["function", "module"]
+"""What a job is called unless it says: `send`, or `shop.mail.send`."""
 
 
-class Windlass(AppFaces):
-    """Durable jobs in one database.
+class Windlass(Definitions, AppFaces):
+    """An application: its jobs and schedules, and the database that keeps their runs.
 
     >>> app = Windlass("sqlite:///windlass.db")
     >>> @app.job
@@ -70,22 +76,44 @@ class Windlass(AppFaces):
         transport: Transport | None = None,
         sources: Sources | None = None,
         store: Store | None = None,
+        pool: "Lender | Sequence[Lender] | None" = None,
+        names: Names = "function",
         **settings: Unpack[SettingOptions],
     ) -> None:
         """`transport` is a broker, `store` a database of your own (`windlass.store.interface`);
-        without them `url` names the store, and it is the broker too."""
-        self.ground = Ground(
-            Settings.load(url=url, **settings),
+        without them `url` names the store, and it is the broker too. `pool` is a pool of
+        psycopg_pool, blocking or async, or one of each: calls borrow its connections, and `url` is
+        not needed then. With `names="module"` jobs are named by module and function,
+        `shop.mail.send`, unless they say otherwise."""
+        if pool is not None and store is not None:
+            raise BadOption("pool", "a store of your own has its own connections: give one of them")
+        if names not in get_args(Names):
+            raise BadOption("names", f"{names!r} is neither 'function' nor 'module'")
+        self.names = names
+        self.made_by: ModuleMember | None = None
+        leads_to = url if url is not None or pool is None else url_of_pool(pool)
+        self.ground = self._make_ground(
+            Settings.load(url=leads_to, **settings),
             sources or Sources.system(),
             transport or StoreTransport(),
             store,
         )
+        if pool is not None:
+            self.ground.borrow_from(pool, compare=url is not None)
         self.scope = Scope(self.ground)
         self.jobs = Jobs(self, self.scope)
         requester = Requester(self.scope, self.jobs)
+        self.ground.requester = lambda scope: Requester(scope, self.jobs)
         self._flows = AppVerbs(self.scope, requester)
         self.schedules = Schedules(self.scope, self.jobs, requester)
         self.resource = Resources()
+        self.middleware = Middleware()
+
+    def _make_ground(
+        self, settings: Settings, sources: Sources, transport: Transport, store: Store | None
+    ) -> Ground:
+        """Make what the application works with; subclasses that choose their store override it."""
+        return Ground(settings, sources, transport, store)
 
     @property
     def _verbs(self) -> AppVerbs:
@@ -93,7 +121,7 @@ class Windlass(AppFaces):
 
     @property
     def settings(self) -> Settings:
-        """The settings: arguments, environment and windlass.toml, put together."""
+        """The settings, from arguments, environment and windlass.toml."""
         return self.ground.settings
 
     @property
@@ -108,40 +136,48 @@ class Windlass(AppFaces):
 
     @property
     def store(self) -> Store:
-        """All durable state."""
+        """The store: where runs, schedules and workers are kept."""
         return self.ground.store
 
     # -- jobs -------------------------------------------------------------------------------
 
-    @overload
-    def job(
-        self, handler: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
-    ) -> Job[P, Concatenate[Context, P], Coroutine[Any, Any, R]]: ...
-    @overload
-    def job(
-        self, handler: Callable[Concatenate[SyncContext, P], R], /
-    ) -> Job[P, Concatenate[SyncContext, P], R]: ...
-    @overload
-    def job(self, handler: Callable[P, R], /) -> Job[P, P, R]: ...
-    @overload
-    def job(self, /, **options: Unpack[JobOptions]) -> JobDecorator: ...
+    def include(self, router: Router, *, take_over: bool = False) -> None:
+        """Take a router's jobs, schedules and resources, also those that are added to it later.
 
-    def job(self, handler: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        """Make a function a job; bare, or with options: name, queue, priority, max_attempts,
-        retry, timeout, executor, default_input (of runs that are given none).
-
-        A job's name is the function's unless given. A first parameter that is called `ctx` or
-        annotated with Context (SyncContext in sync functions) gets the run's context.
+        A router belongs to one application; `take_over` takes it from the one that has it.
         """
+        router.join(self, take_over=take_over)
 
-        def define(function: Callable[..., Any]) -> Job[Any, Any, Any]:
-            options.setdefault("max_attempts", self.settings.max_attempts)
-            spec = define_job(function, **options)
-            if spec.executor is Executor.PROCESS:
-                check_findable(spec)
-            return self.jobs.add(Job(self, self.scope, spec))
+    def autodiscover(self, *packages: str) -> Sequence[str]:
+        """Import every module of these packages, and return their names: `"shop.jobs"`.
 
-        return define if handler is None else define(handler)
+        Raises UsageError with the file and line where a module cannot be imported.
+        """
+        return [module for package in packages for module in import_all(package)]
+
+    def specify(self, function: Callable[..., Any], options: JobOptions) -> JobSpec:
+        """Check a definition with the defaults of this application; it is not kept."""
+        given: JobOptions = {"max_attempts": self.settings.max_attempts, **options}
+        if self.names == "module" and not given.get("name"):
+            given["name"] = name_with_module(function)
+        spec = define_job(function, **given)
+        check_findable(spec)
+        return spec
+
+    def _define(self, function: Callable[..., Any], options: Any) -> Job[Any, Any, Any]:
+        spec = self.specify(function, options)
+        return self.jobs.add(Job(Membership(spec, self, self.scope)))
+
+    def _define_handler(
+        self, function: Callable[..., Any], options: FailureOptions, of: Membership | None
+    ) -> Job[Any, Any, Any]:
+        given = options if of is None else name_handler(options, of.spec.name)
+        spec = self.specify(function, {**given})  # type: ignore[typeddict-item]
+        describe_handler(spec, given)
+        return self.jobs.add(Job(Membership(spec, self, self.scope, handles=given)))
+
+    def _handlers_changed(self) -> None:
+        self.jobs.refresh()
 
     # -- runs -------------------------------------------------------------------------------
 
@@ -153,19 +189,47 @@ class Windlass(AppFaces):
         input: Mapping[str, Any] | None = None,
         **terms: Unpack[ScheduleTerms],
     ) -> Declared:
-        """Declare that runs of a job are made by themselves; stored when a worker starts.
+        """Declare a schedule: it makes runs of a job. Workers store it when they start.
 
-        `once=`, `interval=` or `cron=` (with `timezone=`), bounded by start, end and max_runs;
-        `spread`, `catch_up` and `overlap` say how. A job has as many as it likes, each under a
-        key of its own; the first may do without, its key is the job's name. To make schedules at
-        run time, see `app.schedules`.
+        Give `once=`, `interval=` or `cron=` (with `timezone=`), and, if you like, `start`, `end`,
+        `max_runs`, `spread`, `catch_up` and `overlap`. A job may have several schedules, each with
+        its own key; the key of the first is the job's name unless given. To make schedules at run
+        time, see `app.schedules`.
         """
         return self.schedules.declare(job, key=key, input=input, **terms)
 
-    def transaction(self) -> TransactionScope:
-        """A transaction of your own in the store's database, by `with` or `async with`.
+    def select(self, *, everything: bool = False, **query: Unpack[SelectOptions]) -> Selection:
+        """The runs that fit, newest first: to go through, to count, to act on all of them.
 
-        `tx.execute(sql, parameters)` runs statements on your own tables, and what is enqueued
+        `for run in app.select(status="failed", job="mail")` reads page by page, `async for` too;
+        `app.select(job="mail").cancel()` ends them. The filters are those of `list`. Without any, a
+        verb is refused unless you say `everything=True`.
+        """
+        return Selection(self.scope, query, everything=everything)
+
+    @overload
+    def as_completed(
+        self, runs: Iterable[Run[R]], *, timeout: Duration | None = None
+    ) -> Completions[R]: ...
+    @overload
+    def as_completed(
+        self, runs: Iterable[Run[Any] | str], *, timeout: Duration | None = None
+    ) -> Completions[Any]: ...
+
+    def as_completed(
+        self, runs: Iterable[Run[Any] | str], *, timeout: Duration | None = None
+    ) -> Completions[Any]:
+        """Each run as soon as it has ended: `for run in app.as_completed(runs)`, or `async for`.
+
+        One look at the store is for all of them. Raises RunNotFound, which names those that do not
+        exist, and ResultTimeout if some have not ended in time, counted from the loop's beginning.
+        """
+        return Completions(self.scope, runs, timeout)
+
+    def transaction(self) -> TransactionScope:
+        """Open a transaction of your own in the store's database, by `with` or `async with`.
+
+        `tx.execute(sql, parameters)` runs statements on your own tables. A run that you enqueue
         with `connection=tx` exists if and only if the transaction commits.
         """
         return self.store.transaction()
@@ -179,29 +243,37 @@ class Windlass(AppFaces):
         resend_after: Duration = RESEND_AFTER,
         **changes: Unpack[WorkerChanges],
     ) -> Worker:
-        """A worker for the jobs defined here; run it with `await worker.run()`.
+        """Make a worker for the jobs defined here; run it with `await worker.run()`.
 
         It has the application's settings with these changes. Without `services` it leaves
-        dispatching, expiry and recovery to others. What a transport has not delivered for
+        schedules, expiry and recovery to other workers. What a transport has not delivered within
         `resend_after` is sent again.
         """
         settings = self.settings.having(**changes)
         environment = environment_of(
             self.ground, settings, resend_after=parse_duration(resend_after)
         )
+        discovery = None if self.jobs.finder is None else Discovery(environment, self.jobs)
         worker = Worker(
             environment,
             self.jobs.specs(),
-            services=make_services(environment) if services else (),
-            expecting=self.jobs.folder is not None,
+            services=[
+                *(make_services(environment) if services else ()),
+                *([] if discovery is None else [discovery]),
+            ],
+            expecting=self.jobs.folder is not None or discovery is not None,
             resources=OpenResources(self.resource.openers),
-            announce=self._announce,
+            announce=partial(self._announce, discovery),
             isolation=self._isolation(),
+            hooks=self.middleware.around,
         )
         self.jobs.served_by(worker)
         return worker
 
-    async def _announce(self) -> None:
+    async def _announce(self, discovery: Discovery | None) -> None:
+        if discovery is not None:
+            # Before the worker starts: if it is to drain the store, it needs all jobs by then.
+            await discovery.look()
         await self.schedules.announce()
 
     def _isolation(self) -> Isolation:
@@ -217,29 +289,29 @@ class Windlass(AppFaces):
     def running(
         self, *, wait: bool = True, services: bool = True, **changes: Unpack[WorkerChanges]
     ) -> AbstractAsyncContextManager[Worker]:
-        """Work inside another program: `async with app.running(): ...`.
+        """Run a worker inside your program: `async with app.running(): ...`.
 
-        Worker and services run on this loop while the block lasts, then stop gracefully; signals
-        are left to the host. It enters when the worker is known to the store, or at once without
-        `wait`. The options are those of `worker`.
+        It runs on this event loop while the block lasts, then stops gracefully; signals are left
+        to your program. The block begins when the worker is known to the store, or at once if
+        `wait` is False. The options are those of `worker`.
         """
         return hosted(self.worker(services=services, **changes), self.aclose, wait=wait)
 
     def running_in_thread(
         self, *, wait: bool = True, services: bool = True, **changes: Unpack[WorkerChanges]
     ) -> WorkerThread:
-        """The same for programs without an event loop: by `with`, or by `start()` and `stop()`."""
+        """Run a worker in a thread of your program, by `with`, or by `start()` and `stop()`."""
         make = partial(self.worker, services=services, **changes)
         return WorkerThread(make, self.aclose, wait=wait)
 
     def migrate(self) -> Migration:
-        """Bring the store's schema up to date; returns what it was, is, and what was mended."""
+        """Bring the store's schema up to date; returns what was done."""
         return self.store.migrate()
 
     def close(self) -> None:
-        """Close the connections of the sync face."""
+        """Close the connections of blocking calls; they open again when used."""
         self.store.close()
 
     async def aclose(self) -> None:
-        """Close everything."""
+        """Close all connections, also those of async calls; they open again when used."""
         await self.store.aclose()

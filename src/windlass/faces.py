@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from windlass.client.run_faces import RunFaces
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from windlass.client.requests import Request, UsingOptions
     from windlass.client.run import Run
+    from windlass.client.typed import R
     from windlass.domain.counts import Counts, QueueState
     from windlass.domain.inspection import WorkerState
     from windlass.requester import Named
@@ -33,7 +34,7 @@ class AppFaces(RunFaces):
     def enqueue(
         self, job: str, input: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> Run:
-        """Enqueue by name; the handler need not be in this process."""
+        """Enqueue a job by its name; the handler may be in another program."""
         verbs = self._verbs
         return verbs.perform(verbs.enqueue(job, input, **options))
 
@@ -44,28 +45,44 @@ class AppFaces(RunFaces):
         verbs = self._verbs
         return await verbs.aperform(verbs.enqueue(job, input, **options))
 
+    @overload
     def enqueue_many(
-        self, requests: Iterable[Request | Named], *, connection: object = None
-    ) -> Sequence[Run]:
+        self, requests: Iterable[Request[R]], *, connection: object = ...
+    ) -> Sequence[Run[R]]: ...
+    @overload
+    def enqueue_many(
+        self, requests: Iterable[Request[Any] | Named], *, connection: object = ...
+    ) -> Sequence[Run[Any]]: ...
+    def enqueue_many(
+        self, requests: Iterable[Request[Any] | Named], *, connection: object = ...
+    ) -> Sequence[Run[Any]]:
         """Enqueue many runs in one round trip, all or none: `[job.request(...), ...]`.
 
-        A job that other code defines is named: `("name", {"user_id": 7})`. With `connection`,
-        your own transaction, the runs exist if and only if that commits.
+        Name a job that other code defines: `("name", {"user_id": 7})`. With `connection`, your own
+        transaction, the runs exist if and only if it commits.
         """
         verbs = self._verbs
         return verbs.perform(verbs.enqueue_many(requests, connection=connection))
 
+    @overload
     async def aenqueue_many(
-        self, requests: Iterable[Request | Named], *, connection: object = None
-    ) -> Sequence[Run]:
+        self, requests: Iterable[Request[R]], *, connection: object = ...
+    ) -> Sequence[Run[R]]: ...
+    @overload
+    async def aenqueue_many(
+        self, requests: Iterable[Request[Any] | Named], *, connection: object = ...
+    ) -> Sequence[Run[Any]]: ...
+    async def aenqueue_many(
+        self, requests: Iterable[Request[Any] | Named], *, connection: object = ...
+    ) -> Sequence[Run[Any]]:
         """As `enqueue_many`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.enqueue_many(requests, connection=connection))
 
     def workers(self, *, runs: int = 100) -> Sequence[WorkerState]:
-        """All workers, dead ones that nobody has reaped yet included, and what each is doing.
+        """List the workers and what each is doing; a dead one until its runs are taken back.
 
-        At most `runs` runs of each are named, those that started first; all are counted.
+        For each, at most `runs` runs are named, those that started first; all are counted.
         """
         verbs = self._verbs
         return verbs.perform(verbs.workers(runs=runs))
@@ -76,10 +93,10 @@ class AppFaces(RunFaces):
         return await verbs.aperform(verbs.workers(runs=runs))
 
     def counts(self, *, by: Literal["status", "queue", "job"] = "status") -> Counts:
-        """How many runs there are, by status, queue or job: `app.counts()["failed"]`.
+        """Count runs by status, queue or job: `app.counts()["failed"]`.
 
-        Cheap at millions of runs: beyond some thousands, PostgreSQL estimates, and `.estimated`
-        says for which names. Succeeded runs are counted by status only.
+        It is fast with millions of runs, too: above some thousands PostgreSQL estimates, and
+        `.estimated` says which numbers. Succeeded runs are counted by status only.
         """
         verbs = self._verbs
         return verbs.perform(verbs.counts(by=by))
@@ -90,7 +107,7 @@ class AppFaces(RunFaces):
         return await verbs.aperform(verbs.counts(by=by))
 
     def queues(self) -> Sequence[QueueState]:
-        """Queues with something in them: depth, what runs, and the age of the oldest."""
+        """List the queues that have runs: how many wait, how many run, the age of the oldest."""
         verbs = self._verbs
         return verbs.perform(verbs.queues())
 

@@ -2,9 +2,11 @@
 
 Within the package every module logs to the logger of its own name: constant text, with what
 varies in `extra`. What must go on whoever listens, the engine above all, does so by `steady_log`.
-As a library, Windlass adds no handler but a NullHandler; only its commands call
-`configure`. Whatever text gets into an event, it cannot start a line of its own: JSON is written
-in ASCII, and the console shows control characters escaped and tracebacks behind a bar.
+As a library, Windlass adds no handler but a NullHandler; only its commands call `configure`. While
+a worker runs inside another program, `problems_shown` writes warnings and errors to standard error,
+but only those that no handler of that program would get. Whatever text gets into an event, it
+cannot start a line of its own: JSON is written in ASCII, and the console shows control characters
+escaped and tracebacks behind a bar.
 """
 
 import json
@@ -14,10 +16,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, Literal, TextIO
 
+from windlass.current import current_run, trace_of
 from windlass.loglines import BatchHandler
 
 LOGGER: Final = "windlass"
@@ -84,6 +88,31 @@ class RunLog(logging.LoggerAdapter[logging.Logger]):
     ) -> tuple[object, MutableMapping[str, Any]]:
         """Add the attempt to the event; its own fields come last, so that they cannot be faked."""
         return msg, {**kwargs, "extra": {**(kwargs.get("extra") or {}), **(self.extra or {})}}
+
+
+class RunFields(logging.Filter):
+    """Adds the run whose handler logs to an event that names none.
+
+    `configure` uses it. With `RunFields(missing="-")` on a handler of your own, its format may have
+    `%(run)s`, `%(job)s`, `%(tenant)s`, `%(attempt)s` and `%(trace)s`: of the run, whichever module
+    writes the line, and `-` outside of handlers.
+    """
+
+    def __init__(self, missing: str | None = None) -> None:
+        super().__init__()
+        self._missing = missing
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let everything pass."""
+        run = None if hasattr(record, "run") else current_run()
+        if run is not None:
+            record.run, record.job, record.tenant = run.id, run.job, run.tenant
+            record.attempt, record.trace = run.attempt, trace_of(run)
+        if self._missing is not None:
+            for name in ("run", "job", "tenant", "attempt", "trace"):
+                if not hasattr(record, name):
+                    setattr(record, name, self._missing)
+        return True
 
 
 class SteadyLog(logging.LoggerAdapter["logging.Logger | RunLog"]):
@@ -198,8 +227,11 @@ def configure(
     level: str = "INFO",
     *,
     stream: TextIO | None = None,
+    logger: str | None = None,
 ) -> logging.Handler:
     """Send all logs of this process to a stream, by default to standard error.
+
+    With `logger`, send only what is logged under that name, and leave the rest as it is.
 
     For programs, not for libraries. Calling it again replaces what it did before, and nothing
     else. For people, runs that go well are counted when they come fast; as JSON each has its line,
@@ -214,19 +246,35 @@ def configure(
     else:
         handler = _Handler(target)
         handler.setFormatter(ConsoleFormatter(color=_wants_color(target)))
+    handler.addFilter(RunFields())
     logging.getLogger(EACH).setLevel(logging.NOTSET if kind == "json" else logging.WARNING)
-    root = logging.getLogger()
-    for old in [old for old in root.handlers if isinstance(old, (_Handler, BatchHandler))]:
+    top = logging.getLogger(logger)
+    for old in [old for old in top.handlers if isinstance(old, (_Handler, BatchHandler))]:
         old.flush()
-        root.removeHandler(old)
-    root.addHandler(handler)
-    root.setLevel(level)
+        top.removeHandler(old)
+    top.addHandler(handler)
+    top.setLevel(level)
     return handler
+
+
+@contextmanager
+def problems_shown() -> Iterator[None]:
+    """While this lasts, show warnings and errors of Windlass that nobody else would show.
+
+    For a program that never configured logging, or whose server configured its own loggers only, as
+    uvicorn does: a job that fails there must not fail in silence.
+    """
+    logger, handler = logging.getLogger(LOGGER), _Unheard()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def rescue() -> None:
     """Write what waits to be written, if that can be done at once: the process is about to end."""
-    for handler in logging.getLogger().handlers:
+    for handler in (*logging.getLogger().handlers, *logging.getLogger(LOGGER).handlers):
         if isinstance(handler, BatchHandler):
             handler.rescue()
 
@@ -238,6 +286,43 @@ def escape(text: str) -> str:
 
 class _Handler(logging.StreamHandler[TextIO]):
     """A class of its own, so that `configure` knows its handler again."""
+
+
+class _Unheard(logging.Handler):
+    """Writes events to standard error that no other handler gets.
+
+    Who else would get one is asked at each event: a program may configure its logging after it has
+    started a worker.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write an event, unless somebody else does."""
+        try:
+            if self._is_first() and not _has_listener(record.name):
+                stream = sys.stderr
+                text = ConsoleFormatter(color=_wants_color(stream)).format(record)
+                stream.write(f"{text}\n")
+                stream.flush()
+        except Exception:  # noqa: BLE001 - told on standard error, as every handler does
+            self.handleError(record)
+
+    def _is_first(self) -> bool:
+        """Of several workers in one program, one speaks."""
+        handlers = logging.getLogger(LOGGER).handlers
+        return next(h for h in handlers if isinstance(h, _Unheard)) is self
+
+
+def _has_listener(name: str) -> bool:
+    """Whether a handler of the program gets the events of this logger."""
+    logger: logging.Logger | None = logging.getLogger(name)
+    while logger is not None:
+        if not all(isinstance(h, (_Unheard, logging.NullHandler)) for h in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
 
 
 def _complain(record: logging.LogRecord) -> None:
@@ -273,9 +358,15 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
     return ours
 
 
+_PLACES = {"job": -2, "attempt": -1, "run": 1, "worker": 2}
+
+
 def _telling(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
-    """The fields that tell a person something: not the tenant or the trace that is always so."""
-    fields = _fields(record)
+    """The fields that tell a person something: not the tenant or the trace that is always so.
+
+    The longest and the least telling come last, where the edge of a terminal may cut them off.
+    """
+    fields = dict(sorted(_fields(record).items(), key=lambda field: _PLACES.get(field[0], 0)))
     run = fields.get("run")
     usual = {"tenant": "default", "trace": run.replace("-", "") if isinstance(run, str) else None}
     return ((name, value) for name, value in fields.items() if usual.get(name, ...) != value)

@@ -5,7 +5,7 @@ from typing import Any, Unpack
 
 from windlass import codec
 from windlass.client import Request, Scope, Using
-from windlass.client.requests import UsingOptions
+from windlass.client.requests import UsingOptions, check_connection
 from windlass.domain.job import is_name
 from windlass.domain.run import JobRow
 from windlass.domain.signature import check_parameters
@@ -41,7 +41,12 @@ class Requester:
     def asked_all(
         self, asked: Iterable[Request | Named], connection: object
     ) -> Flow[Sequence[Request]]:
-        """Many, some of them by name; the row of a job that others define is read once."""
+        """Many, some of them by name; the row of a job that others define is read once.
+
+        `connection` is `...` if the caller gave none: None is a mistake.
+        """
+        if connection is not ...:
+            check_connection(connection)
         rows: dict[str, JobRow | None] = {}
         found = []
         for one in asked:
@@ -51,8 +56,16 @@ class Requester:
                 if job not in rows:
                     rows[job] = yield self._scope.store.operations.get_job(self._scope.tenant, job)
                 request = self._stored_request(job, rows[job], input, {})
-            found.append(request if connection is None else request.within(connection))
+            found.append(request if connection is ... else request.within(connection))
         return found
+
+    def phases(self, job: str) -> Flow[Sequence[str]]:
+        """The names of a job's phases, by its definition here, or else the stored one."""
+        known = self._jobs.get(job)
+        if known is not None:
+            return known.spec.phases or ()
+        row: JobRow | None = yield self._scope.store.operations.get_job(self._scope.tenant, job)
+        return (row.phases if row is not None else None) or ()
 
     def asked_here(
         self,
@@ -89,7 +102,7 @@ class Requester:
             queue=row.queue,
             priority=row.priority,
             input=codec.encode(arguments, what=f"input of job {job!r}", limit=limit),
-            using=Using().with_(**options),
+            using=Using.by_default(row.defaults).with_(**options),
             job_version=row.version,
         )
 

@@ -42,6 +42,7 @@ class Resources:
 
     def __init__(self) -> None:
         self.openers: dict[str, Callable[[], Any]] = {}
+        self.passed_on_to: dict[str, Callable[[], Any]] = {}  # an application's, from a router
 
     @overload
     def __call__(self, function: F, /) -> F: ...
@@ -56,14 +57,30 @@ class Resources:
             named = str(name or getattr(opener, "__name__", ""))
             if not named.isidentifier() or named.startswith("_"):
                 raise BadOption("name", f"{named!r} cannot be an attribute of ctx.resources")
-            if named in self.openers:
+            if named in self.openers or named in self.passed_on_to:
                 raise BadOption("name", f"there are two resources {named!r}")
             if _required(opener):
                 raise BadOption("resource", f"{named!r} must be made without arguments")
-            self.openers[named] = opener
+            self.openers[named] = self.passed_on_to[named] = opener
             return opener
 
         return define if function is None else define(function)
+
+    def check_free(self, others: "Resources") -> None:
+        """Raise BadOption if one of them has a name that is taken here."""
+        for named in others.openers:
+            if named in self.openers:
+                raise BadOption("name", f"there are two resources {named!r}")
+
+    def add_all(self, others: "Resources") -> None:
+        """Take all of them, and whatever is defined there later."""
+        self.openers.update(others.openers)
+        others.passed_on_to = self.openers
+
+    def remove_all(self, others: "Resources") -> None:
+        """Give all of them back."""
+        for named in others.openers:
+            del self.openers[named]
 
 
 class OpenResources:

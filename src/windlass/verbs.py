@@ -1,13 +1,14 @@
 """What an application does beyond single runs: enqueue by name, look at its workers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, overload
 
 from windlass.client.enqueue import enqueue
 from windlass.client.filters import check_by
 from windlass.client.requests import Request, UsingOptions
 from windlass.client.run import Run
 from windlass.client.scope import Scope
+from windlass.client.typed import R
 from windlass.client.verbs import RunVerbs
 from windlass.domain.counts import MOST_COUNTED, By, Counts, QueueState, join_queues
 from windlass.domain.inspection import WorkerState
@@ -30,42 +31,51 @@ class AppVerbs(RunVerbs):
         input: Mapping[str, Any] | None = None,
         **options: Unpack[UsingOptions],
     ) -> Flow[Run]:
-        """Enqueue by name; the handler need not be in this process."""
+        """Enqueue a job by its name; the handler may be in another program."""
         request = yield from self._requester.asked(job, input, **options)
         runs = yield from enqueue(self._scope, [request])
         return runs[0]
 
+    @overload
     def enqueue_many(
-        self, requests: Iterable[Request | Named], *, connection: object = None
-    ) -> Flow[Sequence[Run]]:
+        self, requests: Iterable[Request[R]], *, connection: object = ...
+    ) -> Flow[Sequence[Run[R]]]: ...
+    @overload
+    def enqueue_many(
+        self, requests: Iterable[Request[Any] | Named], *, connection: object = ...
+    ) -> Flow[Sequence[Run[Any]]]: ...
+
+    def enqueue_many(
+        self, requests: Iterable[Request[Any] | Named], *, connection: object = ...
+    ) -> Flow[Sequence[Run[Any]]]:
         """Enqueue many runs in one round trip, all or none: `[job.request(...), ...]`.
 
-        A job that other code defines is named: `("name", {"user_id": 7})`. With `connection`,
-        your own transaction, the runs exist if and only if that commits.
+        Name a job that other code defines: `("name", {"user_id": 7})`. With `connection`, your own
+        transaction, the runs exist if and only if it commits.
         """
         asked = yield from self._requester.asked_all(requests, connection)
         return (yield from enqueue(self._scope, asked))
 
     def workers(self, *, runs: int = 100) -> Flow[Sequence[WorkerState]]:
-        """All workers, dead ones that nobody has reaped yet included, and what each is doing.
+        """List the workers and what each is doing; a dead one until its runs are taken back.
 
-        At most `runs` runs of each are named, those that started first; all are counted.
+        For each, at most `runs` runs are named, those that started first; all are counted.
         """
         found: Sequence[WorkerState] = yield self._scope.store.operations.inspect_workers(runs)
         return found
 
     def counts(self, *, by: Literal["status", "queue", "job"] = "status") -> Flow[Counts]:
-        """How many runs there are, by status, queue or job: `app.counts()["failed"]`.
+        """Count runs by status, queue or job: `app.counts()["failed"]`.
 
-        Cheap at millions of runs: beyond some thousands, PostgreSQL estimates, and `.estimated`
-        says for which names. Succeeded runs are counted by status only.
+        It is fast with millions of runs, too: above some thousands PostgreSQL estimates, and
+        `.estimated` says which numbers. Succeeded runs are counted by status only.
         """
         kind = check_by(by)
         rows = yield self._scope.store.operations.count_runs(self._scope.tenant, kind, MOST_COUNTED)
         return Counts(kind, rows)
 
     def queues(self) -> Flow[Sequence[QueueState]]:
-        """Queues with something in them: depth, what runs, and the age of the oldest."""
+        """List the queues that have runs: how many wait, how many run, the age of the oldest."""
         operations, tenant = self._scope.store.operations, self._scope.tenant
         ages = yield operations.queue_ages(tenant, MOST_COUNTED)
         rows = yield operations.count_runs(tenant, By.QUEUE, MOST_COUNTED)

@@ -267,8 +267,8 @@ def test_budget_of_a_retry_is_refused(app: Windlass, take: Any) -> None:
 
 
 TIMES: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({}, BadOption, "give either at, a datetime, or delay, a duration"),
-    ({"at": None, "delay": None}, BadOption, "give either at, a datetime, or delay, a duration"),
+    ({}, BadOption, "give either at=, a datetime, or delay=, a duration"),
+    ({"at": None, "delay": None}, BadOption, "give either at=, a datetime, or delay=, a duration"),
     ({"at": datetime(2090, 1, 1, tzinfo=UTC), "delay": 0}, BadOption, "not both"),
     ({"at": NAIVE}, BadOption, "has no time zone: say which, e.g. tzinfo=UTC"),
     ({"at": "2090-01-01T00:00Z"}, BadOption, "'2090-01-01T00:00Z' is not a datetime"),
@@ -301,9 +301,9 @@ async def test_time_of_a_reschedule_is_refused(
 
 
 QUERIES: list[tuple[dict[str, Any], str]] = [
-    ({"stat": "failed"}, "there is no such filter; there are status, job, queue, tag, failure"),
+    ({"stat": "failed"}, "there is no such filter; there are status, job, queue, tag, key"),
     ({"status": "done"}, "'done' is not one of scheduled, queued, running"),
-    ({"status": 5}, "5 is not one of"),
+    ({"status": 5}, "5 is neither a status nor several"),
     ({"failure": "bored"}, "'bored' is not one of exhausted, fatal, timeout"),
     ({"limit": 0}, "0 is not a whole number from 1 to 1000"),
     ({"limit": 1001}, "1001 is not a whole number from 1 to 1000"),

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from windlass import BadOption, Context, DuplicateJob, Job, Retry, SyncContext, Windlass
+from windlass import (
+    BadOption,
+    Context,
+    DuplicateJob,
+    Job,
+    Retry,
+    SyncContext,
+    UsageError,
+    Windlass,
+)
 
 
 class Elsewhere:
@@ -225,9 +234,9 @@ def test_no_context_is_given_to_who_does_not_ask(app: Windlass) -> None:
     def plain(a: int) -> None: ...
     def other(c: Elsewhere.Context) -> None: ...
 
-    for function in (plain, other):
-        job: Job[Any, Any, None] = app.job(function)
-        assert not job.spec.signature.takes_context
+    assert not app.job(plain).spec.signature.takes_context
+    with pytest.raises(BadOption, match="argument c: Context cannot be read from JSON"):
+        app.job(other)
 
 
 def test_calling_a_job_calls_the_function(app: Windlass) -> None:
@@ -273,3 +282,21 @@ def test_methods_can_be_jobs(app: Windlass) -> None:
     assert send.name == "send"
     assert send.request("Bob").input == b'{"to":"Bob"}'
     assert send.spec.executor == "async"
+
+
+def test_a_class_or_a_bare_name_is_refused_with_what_to_write(app: Windlass) -> None:
+    with pytest.raises(UsageError, match=r"Mailer is a class: write a function"):
+
+        @app.job
+        class Mailer:
+            pass
+
+    with pytest.raises(UsageError, match=r"as an option: @app\.job\(name='send'\)\."):
+        app.job("send")  # type: ignore[call-overload]
+    with pytest.raises(UsageError, match=r"Late is a class"):
+
+        @app.job(queue="slow")
+        class Late:
+            pass
+
+    assert not app.jobs

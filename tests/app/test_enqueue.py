@@ -12,14 +12,19 @@ import pytest
 from tests.fixtures.apps import opened, working
 from windlass import (
     BadOption,
+    BadPayload,
+    Context,
     Failure,
     KeyConflict,
+    KeyTaken,
+    PayloadTooLarge,
     Run,
     RunFailed,
     RunNotFound,
     Status,
     Windlass,
 )
+from windlass.domain.run import Options
 
 UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
@@ -247,6 +252,92 @@ def test_same_key_with_other_input_is_a_conflict(app: Windlass, greet: Any) -> N
         "use another key, or the same input."
     )
     assert len(app.list()) == 1
+
+
+async def test_the_key_of_a_live_run_is_free_when_it_has_ended(app: Windlass, greet: Any) -> None:
+    job = greet.using(key="k", unique="live")
+    first = await job.aenqueue("Ada")
+    assert (await job.aenqueue("Ada")).id == first.id
+    first.cancel()
+    second = await job.aenqueue("Ada")
+    assert second.id != first.id
+
+    with pytest.raises(KeyTaken) as caught:
+        first.retry()
+    assert str(caught.value) == (
+        f"Key 'k' of job 'greet' belongs to run {second.id}, which has not ended: "
+        "wait for that run, or cancel it first."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [({"unique": "live"}, "it needs a key"), ({"unique": "ever", "key": "k"}, "'ever' is neither")],
+)
+def test_unique_is_checked(greet: Any, options: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadOption, match=why):
+        greet.using(**options)
+
+
+async def test_what_is_noted_is_read_and_given_to_the_handler(app: Windlass) -> None:
+    seen: list[Any] = []
+
+    @app.job(max_attempts=2)
+    async def work(ctx: Context) -> None:
+        seen.append((ctx.metadata, ctx.trace, ctx.tags, ctx.key, ctx.priority, ctx.scheduled_for))
+        seen.append((ctx.max_attempts, ctx.is_last_attempt, ctx.enqueued_by, ctx.schedule))
+
+    noted = {"who": "Ada", "list": [1, None]}
+    job = work.using(metadata=noted, trace="t" * 32, tags=["a"], key="k", priority=4)
+    run = await job.aenqueue()
+    assert (run.metadata, run.trace, run.enqueued_by) == (noted, "t" * 32, None)
+    async with working(app):
+        await app.aresult(run.id, timeout=10)
+
+    found = await app.aget(run.id)
+    assert (found.metadata, found.trace) == (noted, "t" * 32)
+    assert seen == [
+        (noted, "t" * 32, ("a",), "k", 4, found.scheduled_for), (2, False, None, None)
+    ]  # fmt: skip
+
+
+async def test_a_plain_run_has_its_own_trace_and_no_metadata(app: Windlass) -> None:
+    seen: list[Any] = []
+
+    @app.job(max_attempts=1)
+    async def work(ctx: Context) -> None:
+        seen.append((dict(ctx.metadata), ctx.trace, ctx.tags, ctx.key, ctx.priority))
+        seen.append((ctx.scheduled_for, ctx.max_attempts, ctx.is_last_attempt))
+
+    run = await work.aenqueue()
+    assert (run.metadata, run.trace) == ({}, run.id.replace("-", ""))
+    async with working(app):
+        await app.aresult(run.id, timeout=10)
+    assert seen == [({}, run.trace, (), None, 0), (run.created_at, 1, True)]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"metadata": [1]}, BadOption),
+        ({"metadata": {1: 2}}, BadOption),
+        ({"metadata": {"a": object()}}, BadPayload),
+        ({"metadata": {"a": "x" * 16_384}}, PayloadTooLarge),
+        ({"trace": ""}, BadOption),
+        ({"trace": 5}, BadOption),
+        ({"trace": "x" * 201}, BadOption),
+    ],
+)
+def test_what_is_noted_is_checked(
+    greet: Any, options: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        greet.using(**options)
+
+
+def test_unique_goes_with_other_options(greet: Any) -> None:
+    job = greet.using(key="k", unique="live", max_attempts=2).using(timeout="1m")
+    assert job.enqueue("Ada").record.options == Options(max_attempts=2, timeout=60, unique="live")
 
 
 def test_keys_belong_to_their_job(app: Windlass, greet: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures.apps import PATIENCE, within, working
-from windlass import KeyConflict, Status, UsageError, Windlass
+from windlass import BadOption, KeyConflict, Status, UsageError, Windlass
 from windlass.store.interface import Call
 
 
@@ -304,3 +304,24 @@ def test_loop_that_was_left_without_closing(url: str) -> None:
     asyncio.run(enqueue())
     assert count(app) == 20
     asyncio.run(app.aclose())
+
+
+async def test_none_is_not_a_connection(app: Windlass, double: Any) -> None:
+    """The runs would be made at once, whatever becomes of the transaction that was meant."""
+    asked = [double.request(1)]
+    for call in (
+        lambda: double.using(connection=None),
+        lambda: app.enqueue("double", {"n": 1}, connection=None),
+        lambda: app.enqueue_many(asked, connection=None),
+    ):
+        with pytest.raises(BadOption, match="give the connection whose transaction the run"):
+            call()
+    with pytest.raises(BadOption, match="or leave the option out"):
+        await app.aenqueue_many(asked, connection=None)
+    assert count(app) == 0
+
+    double.using(priority=1).enqueue(1)
+    app.enqueue("double", {"n": 1})
+    app.enqueue_many(asked)
+    await app.aenqueue_many(asked)
+    assert count(app) == 4

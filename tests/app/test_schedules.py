@@ -71,6 +71,35 @@ async def test_put_makes_a_schedule_and_no_run(planner: Planner, app: Windlass) 
     assert [s.id for s in app.schedules.list()] == [made.id]
 
 
+@pytest.mark.parametrize("overlap", ["allow", "queue"])
+async def test_runs_have_the_schedules_metadata_and_trace(
+    planner: Planner, app: Windlass, overlap: str
+) -> None:
+    report = app.jobs["report"].using(metadata={"team": "ä", "n": [1.5]}, trace="00-7")
+    made = await app.schedules.aput(report, key="k", interval="1m", overlap=overlap)
+    same = await app.schedules.aput(report, key="k", interval="1m", overlap=overlap)
+    triggered = await app.schedules.atrigger("k")
+    assert triggered is not None
+    await planner.later(minutes=1)  # one that queues waits for the first to end
+    await triggered.acancel()
+    await planner.settle()
+
+    assert (made.options.trace, made.options.metadata) == ("00-7", {"team": "ä", "n": [1.5]})
+    assert same.version == 1
+    found = await planner.runs("report")
+    assert [(run.trace, run.metadata) for run in found] == [("00-7", {"team": "ä", "n": [1.5]})] * 2
+
+
+async def test_a_change_of_metadata_changes_the_schedule(app: Windlass) -> None:
+    job = app.jobs["report"]
+    await app.schedules.aput(job.using(metadata={"team": "a"}), key="k", interval="1m")
+    changed = await app.schedules.aput(job.using(metadata={"team": "b"}), key="k", interval="1m")
+
+    assert (changed.version, changed.options.metadata) == (2, {"team": "b"})
+    kept = await app.schedules.achange("k", interval="2m")
+    assert kept.options.metadata == {"team": "b"}, "what is not named stays"
+
+
 async def test_put_by_key_again_changes_it(app: Windlass) -> None:
     first = app.schedules.put("report", key="k", interval="10m")
     same = app.schedules.put("report", key="k", interval="10m")

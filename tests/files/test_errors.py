@@ -14,6 +14,12 @@ import pytest
 from tests.files.kit import GOOD, Folder
 from windlass.errors import JobFileError
 
+TOLD = "from windlass import FailedRun\n"
+ORDINARY = """from windlass import Windlass
+app = Windlass("sqlite:///never.db")
+on_failure = app.job(name="other")(run)
+"""
+
 ERRORS = [
     ("", 1, "it is empty: write `def run(ctx):`"),
     (" \n\n", 1, "it is empty"),
@@ -49,6 +55,13 @@ ERRORS = [
     (f"\n\ntimeout: str = 'soon'\n{GOOD}", 3, "timeout: 'soon' is not a duration"),
     (f"timeout = 0\n{GOOD}", 1, "timeout: it must be longer than zero"),
     (f"retry = 3\n{GOOD}", 1, "retry: 3 is not a Retry"),
+    (f"\ntags = 'slow'\n{GOOD}", 2, "tags: 'slow' is not a list of texts"),
+    (f"x = 1\nexpires = 'soon'\n{GOOD}", 2, "expires: 'soon' is not a duration"),
+    (f"unique = 'always'\n{GOOD}", 1, "unique: 'always' is neither 'live' nor None"),
+    (f"default_input = {{'day': 1}}\n{GOOD}", 1, "default_input: Job 'sub.bad'"),
+    (f"\ninterval = 'often'\n{GOOD}", 2, "interval: 'often' is not a duration"),
+    (f"interval = 0\n{GOOD}", 1, "interval: "),
+    (f"schedule = '@daily'\ninterval = 60\n{GOOD}", 2, "interval: give either a schedule or an"),
     (f"schedule = 5\n{GOOD}", 1, "schedule: 5 is not"),
     (f"schedule = '61 * * * *'\n{GOOD}", 1, "schedule: minute '61' in '61 * * * *' is not valid"),
     (f"\nschedule = '0 0 30 2 *'\n{GOOD}", 2, "never fires"),
@@ -56,6 +69,17 @@ ERRORS = [
     (f"if True:\n    timezone = 0\n{GOOD}", 2, "timezone: 0 is not"),
     (f"overlap = 'maybe'\n{GOOD}", 1, "overlap: 'maybe' is none of 'allow', 'skip', 'queue'"),
     (f"catch_up = ['all']\n{GOOD}", 1, "catch_up: ['all'] is none of 'skip', 'latest', 'all'"),
+    (f"{GOOD}\non_failure = 3\n", 4, "`on_failure` is no function but int"),
+    (f"{GOOD}\nclass on_failure: ...\n", 4, "`on_failure` is a class: write a function"),
+    (f"{GOOD}def on_failure(): ...\n", 3, "`on_failure`: a failure handler takes one argument"),
+    (f"{GOOD}def on_failure(ctx): ...\n", 3, "annotated with FailedRun, after the context"),
+    (f"{GOOD}def on_failure(ctx, failed): ...\n", 3, "annotated with FailedRun"),
+    (f"{GOOD}def on_failure(failed: 'Missing'): ...\n", 3, "`on_failure`: "),
+    (f"{TOLD}{GOOD}def on_failure(failed: FailedRun, n=1): ...\n", 4, "takes one argument"),
+    (f"{TOLD}{GOOD}def on_failure(failed: FailedRun):\n    yield\n", 4, "is a generator"),
+    (f"{GOOD}if True:\n    from os import getcwd as on_failure\n", 4, "takes one argument"),
+    (f"{GOOD}\n{ORDINARY}", 6, "`on_failure` is the ordinary job 'other': write a function"),
+    ("\nrun = 1\n", 2, "`run` is no function but int"),
     (b"x = 1\ny = '\xff'\n\n" + GOOD.encode(), 2, "it is not UTF-8"),
     (b"# fine\n# fine\nx = '\xff'\n" + GOOD.encode(), 3, "it is not UTF-8"),
     (b"x = 1\n\0\0\0\0", 2, "it has a NUL byte: is it half-written?"),

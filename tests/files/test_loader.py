@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.files.kit import GOOD, Folder, private_modules
 from windlass import Retry
 from windlass.domain.job import Executor, JobSpec
+from windlass.domain.run import RunDefaults
 from windlass.domain.scheduling.catchup import CatchUp
 from windlass.domain.scheduling.rows import Overlap
 from windlass.files.definition import Plan
@@ -120,6 +122,32 @@ async def run(ctx, day: int = 1, **rest): ...
     )
 
 
+def test_a_file_may_run_in_intervals_with_an_input_and_tags(folder: Folder) -> None:
+    item = folder.one(
+        """
+interval = "10m"
+default_input = {"day": 7}
+tags = ["nightly"]
+expires = "5m"
+deadline = "1h"
+unique = "live"
+key_ttl = "1d"
+
+def run(ctx, day: int): ...
+"""
+    )
+
+    spec = spec_of(item)
+    assert spec.default_input == b'{"day":7}'
+    assert spec.defaults == RunDefaults(
+        tags=("nightly",), expires=300.0, deadline=3600.0, unique="live", key_ttl=86400.0
+    )
+    plan = plan_of(item)
+    assert plan is not None
+    assert plan == Plan(interval=600.0, overlap=Overlap.SKIP, catch_up=CatchUp.skip())
+    assert plan.shown == "every 10 m"
+
+
 def test_what_is_imported_under_an_options_name_is_not_meant(folder: Folder) -> None:
     folder.write("_policy.py", "from windlass import Retry\nretry = Retry.never()\nqueue = 'slow'")
     taken = folder.one(f"import queue\nfrom functools import wraps as timeout\n{GOOD}", "a.py")
@@ -187,6 +215,33 @@ def test_a_module_beside_the_folder_keeps_its_name(folder: Folder, tmp_path: Pat
 
     assert item.error is not None
     assert "@" not in item.error.why
+
+
+def test_what_the_folder_lacks_is_imported_from_a_package_of_its_name(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "jobs").mkdir(parents=True)
+    for file, text in {"__init__": "OWN = 1", "models": "VALUE = 2", "_help": "VALUE = 3"}.items():
+        (elsewhere / "jobs" / f"{file}.py").write_text(text)
+    monkeypatch.syspath_prepend(elsewhere)
+    folder.write("_help.py", "VALUE = 7")
+    try:
+        spec = spec_of(
+            folder.one(
+                "from jobs import OWN, models\nfrom jobs.models import VALUE as there\n"
+                "from jobs._help import VALUE as here\nfrom jobs import _help\n"
+                "def run(ctx): return [OWN, models.VALUE, there, here, _help.VALUE]"
+            )
+        )
+        broken = folder.one(f"from jobs.nothing import x\n{GOOD}", "two.py")
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "jobs"]:
+            del sys.modules[name]
+
+    assert spec.handler(None) == [1, 2, 2, 7, 7]
+    assert broken.error is not None
+    assert "No module named 'jobs.nothing'" in broken.error.why
 
 
 def test_typing_and_pickling_find_the_module(folder: Folder) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,46 @@ def test_the_folder_may_be_named_and_missing(folder: Folder, app: Windlass, tmp_
     assert list(app.jobs) == []
     assert app.jobs.load(tmp_path / "elsewhere") == []
     assert list(app.jobs) == ["one"]
+
+
+def test_a_package_that_the_application_imports_has_no_job_files(
+    folder: Folder, app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write("mail.py", "def send(): ...\n")
+    folder.write("__init__.py", "")
+    assert [error.why for error in app.jobs.load()] == ["it has no `run`: write `def run(ctx):`"]
+    monkeypatch.syspath_prepend(folder.path.parent)
+    import_module("jobs.mail")
+    try:
+        assert app.jobs.load() == []
+        assert app.jobs.list() == []
+        assert app.jobs.reload() == []
+        assert len(app.jobs.load(folder.path)) == 1  # somebody says that it has
+        folder.path.parent.joinpath("windlass.toml").write_text("[windlass]\njobs = 'jobs'\n")
+        assert len(Windlass(app.settings.url).jobs.load()) == 1
+        folder.path.parent.joinpath("windlass.toml").write_text("")
+        assert Windlass(app.settings.url).jobs.load() == []
+    finally:
+        del sys.modules["jobs"], sys.modules["jobs.mail"]
+
+
+async def test_intervals_of_files_and_their_terms_are_stored_and_logged(
+    folder: Folder, app: Windlass, caplog: pytest.LogCaptureFixture
+) -> None:
+    define(app)
+    folder.write("tidy.py", "interval = '10m'\ndefault_input = {'n': 7}\ndef run(ctx, n): ...\n")
+    assert app.jobs.load() == []
+    assert [job.schedule for job in app.jobs.list()] == [None, "every 10 m"]
+    app.schedule("coded", interval="1h")
+
+    with caplog.at_level("INFO", "windlass.schedules"):
+        await app.schedules.announce()
+
+    stored = await app.schedules.aget("file:tidy")
+    assert stored.input == {"n": 7}
+    assert stored.when.startswith("Every 10 m, ")
+    terms = {r.schedule: (r.overlap, r.catch_up) for r in caplog.records}  # type: ignore[attr-defined]
+    assert terms == {"coded": ("allow", "latest"), "file:tidy": ("skip", "skip")}
 
 
 def test_a_name_taken_by_a_file(folder: Folder, app: Windlass) -> None:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
-from windlass import BadOption, Job, UsageError, Windlass
-from windlass.testing import assert_enqueued, drain, enqueued, refute_enqueued, run_job
+from windlass import BadOption, Job, UnknownJob, UsageError, Windlass, guard
+from windlass.domain.run import JobRow
+from windlass.testing import (
+    assert_enqueued,
+    drain,
+    enqueued,
+    isolated,
+    real_store,
+    refute_enqueued,
+    run_job,
+)
 
 NOON = datetime(2030, 3, 1, 12, tzinfo=UTC)
 
@@ -155,3 +166,84 @@ def test_tries_by_hand_were_not_enqueued(app: Windlass) -> None:
     assert_enqueued(inner, count=1)
     drain(app).check()
     assert_enqueued(inner, status="succeeded")
+
+
+# -- elsewhere than where the code wrote -----------------------------------------------------------
+
+
+def test_job_of_another_application_is_refused(app: Windlass, welcome: Job[Any, Any, Any]) -> None:
+    with isolated() as other:
+        for look in (assert_enqueued, refute_enqueued):
+            with pytest.raises(UsageError, match="'welcome' is a job of another application"):
+                look(welcome, app=other)
+            with pytest.raises(UnknownJob, match="There is no job 'welcome'"):
+                look("welcome", app=other)
+    refute_enqueued("other", app=app, args={"n": 1})
+
+
+def test_job_that_only_the_store_knows_may_be_named(app: Windlass) -> None:
+    with Windlass(app.settings.url, sources=app.sources).store as store:
+        row = JobRow(name="elsewhere", queue="default")
+        store.run(store.operations.sync_jobs([row]))
+    refute_enqueued("elsewhere", app=app)
+    app.enqueue("elsewhere", {})
+    assert_enqueued("elsewhere", app=app)
+
+
+def test_application_on_its_own_store_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(guard.VARIABLE)  # as under a test runner that is not known
+    app = Windlass(f"sqlite:///{tmp_path}/real.db")
+
+    @app.job
+    def job() -> None: ...
+
+    for look in (assert_enqueued, refute_enqueued):
+        with pytest.raises(UsageError, match="on its own store and the real clock"):
+            look(job)
+    with real_store(app):
+        refute_enqueued(job)
+
+
+on_postgres = pytest.mark.parametrize("app", ["postgres"], indirect=True)
+
+
+@on_postgres
+def test_connection_to_another_database_is_refused(
+    app: Windlass, welcome: Job[Any, Any, Any], pg_database: str
+) -> None:
+    with (
+        psycopg.connect(pg_database) as elsewhere,
+        pytest.raises(BadOption, match=r"leads to the database 'wl_test_.* runs are in 'windlass_"),
+    ):
+        welcome.using(connection=elsewhere).enqueue(9)
+    # By another name of the same server it is the same database.
+    with psycopg.connect(app.settings.url.replace("127.0.0.1", "localhost")) as here:
+        welcome.using(connection=here).enqueue(9)
+    assert_enqueued(welcome, args={"user": 9})
+
+
+@on_postgres
+async def test_async_connection_to_another_database_is_refused(
+    app: Windlass, welcome: Job[Any, Any, Any], pg_database: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(pg_database) as elsewhere:
+        with pytest.raises(BadOption, match="leads to the database 'wl_test_"):
+            await welcome.using(connection=elsewhere).aenqueue(9)
+
+
+@on_postgres
+def test_runs_in_an_open_transaction_are_not_overlooked(
+    app: Windlass, welcome: Job[Any, Any, Any]
+) -> None:
+    for end in ("rollback", "commit"):
+        with psycopg.connect(app.settings.url) as connection:
+            connection.execute("select 1")
+            with connection.transaction():  # a savepoint, which has no end of its own
+                welcome.using(connection=connection).enqueue(9)
+            for look in (assert_enqueued, refute_enqueued):
+                with pytest.raises(UsageError, match="a transaction that is still open"):
+                    look(welcome, args={"user": 9})
+            connection.execute(end.encode())
+        assert len(enqueued(app)) == (3 if end == "rollback" else 4)

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from windlass import Cancel, Context, Fatal, Retry, Snooze, SyncContext, UsageError, Windlass
-from windlass.testing import EndlessDrain, VirtualClock, adrain, clock_of, drain, isolated
+from windlass import (
+    Cancel,
+    Context,
+    FailedRun,
+    Fatal,
+    Retry,
+    Snooze,
+    SyncContext,
+    UsageError,
+    Windlass,
+)
+from windlass.testing import (
+    EndlessDrain,
+    VirtualClock,
+    adrain,
+    clock_of,
+    drain,
+    isolated,
+    run_job,
+)
 
 NOON = datetime(2030, 3, 1, 12, tzinfo=UTC)
 
@@ -35,6 +53,44 @@ def test_drain_runs_what_runs_enqueue_in_turn(app: Windlass) -> None:
     assert (report.attempts, len(report.succeeded)) == (7, 7)
     assert (report.left.ready, report.left.running) == (0, 0)
     assert drain(app).attempts == 0
+
+
+def test_drain_runs_the_handlers_of_failures(app: Windlass) -> None:
+    told: list[FailedRun] = []
+
+    @app.job(max_attempts=2, retry=Retry.fixed("1h", jitter=0))
+    def charge(order: int) -> None:
+        raise ValueError(order)
+
+    @charge.on_failure
+    def refund(failed: FailedRun) -> None:
+        told.append(failed)
+
+    run = charge.enqueue(7)
+    assert drain(app).attempts == 1
+    assert told == []
+    report = drain(app, with_scheduled=True)
+    assert [found.job for found in report.runs] == ["charge", "charge.on_failure"]
+    assert [(failed.id, failed.input, failed.attempts) for failed in told] == [
+        (run.id, {"order": 7}, 2)
+    ]
+
+    run_job(refund, told[0])
+    assert told[1] == told[0]
+
+
+def test_a_try_by_hand_that_fails_for_good_calls_no_failure_handler(app: Windlass) -> None:
+    @app.job
+    def charge() -> None:
+        raise Fatal("no use")
+
+    @charge.on_failure
+    def refund(failed: FailedRun) -> None: ...
+
+    with pytest.raises(Fatal, match="no use"):
+        run_job(charge)
+    assert drain(app).attempts == 0
+    assert [run.reason for run in app.list(job=refund.name)] == ["tried by hand"]
 
 
 def test_drain_reports_each_run_as_it_ended(app: Windlass) -> None:
@@ -70,7 +126,9 @@ def test_report_of_nothing_but_success_is_in_order(app: Windlass) -> None:
     def fine() -> None: ...
 
     fine.enqueue()
-    assert len(drain(app).check().succeeded) == 1
+    report = drain(app).check()
+    assert len(report.succeeded) == 1
+    assert str(report) == "1 attempt of 1 run: 1 succeeded"
 
 
 def test_drain_takes_urgent_runs_first_and_old_ones_before_new(app: Windlass) -> None:
@@ -244,6 +302,26 @@ def test_resources_are_opened_for_the_drain(app: Windlass) -> None:
     assert log == ["open", "close"]
 
 
+def test_resources_are_opened_for_middleware(app: Windlass) -> None:
+    seen: list[str] = []
+
+    @app.resource
+    async def db() -> AsyncIterator[str]:
+        yield "the database"
+
+    @app.middleware
+    def look(ctx: SyncContext) -> Iterator[None]:
+        seen.append(ctx.resources.db)
+        yield
+
+    @app.job(max_attempts=1)
+    def asks_for_nothing() -> None: ...
+
+    asks_for_nothing.enqueue()
+    drain(app).check()
+    assert seen == ["the database"]
+
+
 def test_resource_that_cannot_be_opened_fails_who_asks(app: Windlass) -> None:
     @app.resource
     def broken() -> None:
@@ -342,3 +420,24 @@ def test_isolated_application_comes_back_to_its_store() -> None:
         assert len(drain(app).check().runs) == 2
         assert clock_of(app) is app.sources.clock
     assert (app.settings, app.sources, app.transport, app.store) == before
+
+
+def test_middleware_finds_resources_around_a_handler_without_context(app: Windlass) -> None:
+    seen = []
+
+    @app.resource
+    def seven() -> int:
+        return 7
+
+    @app.middleware
+    def look(ctx: SyncContext) -> Iterator[None]:
+        seen.append(ctx.resources.seven)
+        yield
+
+    @app.job
+    def job() -> None: ...
+
+    job.enqueue()
+    drain(app).check()
+    run_job(job)
+    assert seen == [7, 7]

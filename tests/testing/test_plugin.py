@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.conftest import Cluster
+from tests.fixtures.inner_pytest import run_pytest
 
 JOBS = """
 from windlass import Windlass
@@ -22,28 +21,14 @@ async def double(n: int) -> int:
 """
 
 
-def run_pytest(
-    folder: Path, *arguments: str, passed: int | None = None
-) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-W", "error", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
-    if passed is not None:
-        assert f"{passed} passed" in done.stdout, done.stdout + done.stderr
-    return done
-
-
 def test_start_of_pytest_imports_no_store(tmp_path: Path) -> None:
     (tmp_path / "test_cheap.py").write_text(
         "import sys\n\n\n"
         "def test_nothing_is_loaded(pytestconfig):\n"
         "    assert pytestconfig.pluginmanager.has_plugin('windlass')\n"
         "    loaded = [name for name in sys.modules if name.startswith('windlass')]\n"
-        "    assert sorted(loaded) == ['windlass', 'windlass.testing', 'windlass.testing.plugin']\n"
+        "    names = ['', '.guard', '.testing', '.testing.plugin']\n"
+        "    assert sorted(loaded) == [f'windlass{name}' for name in names]\n"
         "    assert not {'apsw', 'psycopg', 'msgspec', 'asyncio'} & sys.modules.keys()\n"
     )
     # Other plugins load what they need.

@@ -10,7 +10,7 @@ from windlass.transport.interface import Transport, encode_message
 def publish_created(
     transport: Transport, runs: Sequence[NewRun], answers: Sequence[Enqueued]
 ) -> bool:
-    """Send the messages of runs that an enqueue made; returns whether it made any."""
+    """Send the messages of runs that an enqueue made; returns whether workers need a hint."""
     if not any(answer.created for answer in answers):
         return False
     if not transport.pulls:
@@ -21,7 +21,7 @@ def publish_created(
                 if answer.created and answer.status is Status.QUEUED
             ]
         )
-    return True
+    return any(answer.created and not answer.hinted for answer in answers)
 
 
 def publish_moved(transport: Transport, record: RunRecord) -> None:

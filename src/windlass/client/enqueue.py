@@ -8,6 +8,7 @@ from windlass.client.handles import Handles
 from windlass.client.requests import Request, shared_connection
 from windlass.client.run import Run
 from windlass.client.scope import Scope
+from windlass.current import current_run
 from windlass.domain.run import Enqueued, NewRun
 from windlass.store.callers_transaction import AsyncTransaction, Joined, Transaction
 from windlass.store.flow import Flow, Hint
@@ -20,14 +21,17 @@ def enqueue(scope: Scope, requests: Sequence[Request]) -> Flow[Sequence[Run]]:
         return []
     connection = shared_connection(requests)
     ids, tenant = scope.sources.new_ids(len(requests)), scope.tenant
-    runs = [request.new_run(id, tenant) for request, id in zip(requests, ids, strict=True)]
+    by = current_run()
+    if by is not None and by.tenant != tenant:
+        by = None
+    runs = [request.new_run(id, tenant, by) for request, id in zip(requests, ids, strict=True)]
     if connection is not None:
         joined: Joined = yield _Join(scope, connection, runs)
-        return Handles(scope, runs, *joined)
+        return Handles(scope, requests, runs, *joined)
     answers: Sequence[Enqueued] = yield _Insert(scope, runs)
     known = [answer.id for answer in answers if not answer.created]
     records = (yield scope.store.operations.get_runs(scope.tenant, known)) if known else ()
-    made = Handles(scope, runs, answers, records)
+    made = Handles(scope, requests, runs, answers, records)
     perform = scope.ground.performer
     if perform is None:
         return made

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import overload
 
+from windlass.client.requests import Request
 from windlass.client.run import Run
 from windlass.client.scope import Scope
-from windlass.domain.run import Enqueued, NewRun, RunRecord
+from windlass.domain.run import NULL, Enqueued, NewRun, RunRecord
 from windlass.domain.states import Status
 from windlass.errors import RunNotFound
 
@@ -16,17 +17,19 @@ _NONE: Mapping[str, RunRecord] = {}
 class Handles(Sequence[Run]):
     """What was asked for and what the store answered, as runs in the same order."""
 
-    __slots__ = ("_answers", "_known", "_made", "_runs", "_scope")
+    __slots__ = ("_answers", "_known", "_made", "_requests", "_runs", "_scope")
 
     def __init__(
         self,
         scope: Scope,
+        requests: Sequence[Request],
         runs: Sequence[NewRun],
         answers: Sequence[Enqueued],
         known: Sequence[RunRecord],
     ) -> None:
         """`known` are the runs that were there before. Raises RunNotFound where one is not."""
         self._scope = scope
+        self._requests = requests
         self._runs = runs
         self._answers = answers
         self._known = {record.id: record for record in known} if known else _NONE
@@ -59,7 +62,8 @@ class Handles(Sequence[Run]):
         if made is None:
             answer = self._answers[index]
             record = self._known.get(answer.id) or _fresh(self._runs[index], answer)
-            made = self._made[index] = Run(self._scope, record)
+            returns = self._requests[index].returns
+            made = self._made[index] = Run(self._scope, record, answer.created, returns)
         return made
 
 
@@ -84,6 +88,8 @@ def _fresh(run: NewRun, answer: Enqueued) -> RunRecord:
         tags=run.tags,
         options=run.options,
         trace=run.trace,
+        metadata=NULL if run.metadata is None else run.metadata,
+        enqueued_by=run.enqueued_by,
         waiting_for="delay" if answer.status is Status.SCHEDULED else None,
         due_at=answer.scheduled_for if answer.status is Status.SCHEDULED else None,
         expires_at=_until(run.expires_in, run.expires_at, answer),

@@ -1,27 +1,33 @@
 """What is to be enqueued, checked before anything is written."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, Generic, Literal, TypedDict, Unpack
 
 import msgspec
 
+from windlass import codec
+from windlass.client.typed import R_co
+from windlass.current import Started, trace_of
 from windlass.domain.job import (
     DEFAULT_QUEUE,
     check_key,
     check_max_attempts,
     check_name,
     check_priority,
+    check_tags,
     check_text,
     check_timeout,
+    check_unique,
 )
-from windlass.domain.run import NewRun, Options
+from windlass.domain.returns import Returns
+from windlass.domain.run import NewRun, Options, RunDefaults
 from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption
 
-MOST_TAGS = 100
-_LONGEST_TAG = 200
+MOST_METADATA = 16 * 1024
+_LONGEST_TRACE = 200
 _TOO_LATE = datetime(9999, 12, 31, tzinfo=UTC)
 
 
@@ -35,13 +41,16 @@ class UsingOptions(TypedDict, total=False):
     at: datetime
     priority: int
     key: str
-    key_ttl: Duration
+    key_ttl: Duration | None
+    unique: Literal["live"] | None
     queue: str
     tags: Iterable[str]
-    expires: Duration | datetime
-    deadline: Duration | datetime
+    expires: Duration | datetime | None
+    deadline: Duration | datetime | None
     max_attempts: int
     timeout: Duration
+    trace: str
+    metadata: Mapping[str, Any]
     connection: object
 
 
@@ -61,8 +70,27 @@ class Using:
     deadline_in: float | None = None
     deadline_at: datetime | None = None
     options: Options | None = None
+    trace: str | None = None
+    metadata: bytes | None = None
     connection: object = field(default=None, compare=False, repr=False)
     """The caller's transaction, in which the run is to be enqueued."""
+    default_unique: str | None = None
+    """Of the job, for a run that is given a key."""
+    default_key_ttl: float | None = None
+    """The same."""
+
+    @classmethod
+    def by_default(cls, defaults: RunDefaults | None) -> "Using":
+        """What a job says of its runs."""
+        if defaults is None:
+            return PLAIN
+        return cls(
+            tags=defaults.tags,
+            expires_in=defaults.expires,
+            deadline_in=defaults.deadline,
+            default_unique=defaults.unique,
+            default_key_ttl=defaults.key_ttl,
+        )
 
     def with_(self, **given: Unpack[UsingOptions]) -> "Using":
         """The same with some options set; raises BadOption or BadDuration."""
@@ -72,24 +100,30 @@ class Using:
             if reader is None:
                 raise BadOption(name, f"there is no such option; there are {', '.join(_READERS)}")
             changes.update(reader(value))
-        own = {n: changes.pop(n) for n in ("max_attempts", "timeout") if n in changes}
+        if self.default_unique is not None and "key" in given:
+            changes = {"unique": self.default_unique, **changes}
+        if self.default_key_ttl is not None and "key" in given:
+            changes = {"key_ttl": self.default_key_ttl, **changes}
+        own = {name: changes.pop(name) for name in _STORED if name in changes}
         if own:
-            before = self.options or Options()
-            merged = {"max_attempts": before.max_attempts, "timeout": before.timeout, **own}
-            changes["options"] = Options(**merged)
+            changes["options"] = msgspec.structs.replace(self.options or Options(), **own)
         using = replace(self, **changes)
         if using.delay is not None and using.at is not None:
-            raise BadOption("delay", "give either delay or at, not both")
+            raise BadOption("delay", "give either delay= or at=, not both")
         if using.key_ttl is not None and using.key is None:
             raise BadOption("key_ttl", "it needs a key")
+        if using.options is not None and using.options.unique and using.key is None:
+            raise BadOption("unique", "it needs a key")
         return using
 
+
+_STORED = Options.__struct_fields__
 
 PLAIN = Using()
 """No options. There is one such value, so that it is known by its identity."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class Request(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
     """A run to be made: `job.request(...)` makes one, `app.enqueue_many` enqueues them."""
 
     job: str
@@ -98,19 +132,28 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     input: bytes
     using: Using
     job_version: str | None = None
+    returns: Returns | None = None
+    """What reads the run's result; None: plain JSON."""
 
     @classmethod
     def of_nothing(cls, job: str) -> "Request":
         """One of a job of which nothing is known yet."""
         return cls(job=job, queue=DEFAULT_QUEUE, priority=0, input=b"{}", using=PLAIN)
 
-    def within(self, connection: object) -> "Request":
+    def within(self, connection: object) -> "Request[R_co]":
         """The same, to be enqueued in the caller's transaction."""
         return msgspec.structs.replace(self, using=replace(self.using, connection=connection))
 
-    def new_run(self, run: str, tenant: str) -> NewRun:
-        """The request as the store takes it, under an id of its own."""
+    def read_result(self, data: msgspec.Raw) -> R_co:
+        """A result of such a run, of the type that its handler is annotated with."""
+        result: R_co = codec.decode(data) if self.returns is None else self.returns.read("", data)
+        return result
+
+    def new_run(self, run: str, tenant: str, by: Started | None = None) -> NewRun:
+        """The request as the store takes it, under an id of its own; `by` is the run whose handler
+        asks for it: they are of one trace."""
         using = self.using
+        trace, enqueued_by = (None, None) if by is None else (trace_of(by), by.id)
         if using is PLAIN:  # nearly always where runs are made by the thousand
             return NewRun(
                 id=run,
@@ -120,6 +163,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
                 queue=self.queue,
                 priority=self.priority,
                 input=msgspec.Raw(self.input),
+                trace=trace,
+                enqueued_by=enqueued_by,
             )
         return NewRun(
             id=run,
@@ -139,7 +184,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             expires_at=using.expires_at,
             deadline_in=using.deadline_in,
             deadline_at=using.deadline_at,
+            trace=using.trace or trace,
+            enqueued_by=enqueued_by,
+            metadata=None if using.metadata is None else msgspec.Raw(using.metadata),
         )
+
+
+def read_option(name: str, value: Any) -> dict[str, Any]:
+    """One option of ``using``, checked, as the store takes it."""
+    return _READERS[name](value)
 
 
 class Chosen(TypedDict, total=False):
@@ -161,7 +214,7 @@ def check_time(at: datetime | None, delay: Duration | None) -> Chosen:
         return {"at": using.at}
     if using.delay is not None:
         return {"delay": using.delay}
-    raise BadOption("at", "give either at, a datetime, or delay, a duration")
+    raise BadOption("at", "give either at=, a datetime, or delay=, a duration")
 
 
 def shared_connection(requests: Sequence[Request]) -> object:
@@ -183,19 +236,38 @@ def _at(value: Any) -> dict[str, Any]:
 
 
 def _until(option: str, value: Any) -> dict[str, Any]:
-    """A duration or an instant; the one given last counts."""
+    """A duration, an instant, or None to undo the job's default; what is given last counts."""
     if isinstance(value, datetime):
         return {f"{option}_at": _check_moment(option, value), f"{option}_in": None}
-    return {f"{option}_in": parse_duration(value), f"{option}_at": None}
+    length = None if value is None else parse_duration(value)
+    return {f"{option}_in": length, f"{option}_at": None}
 
 
-def _tags(value: Any) -> dict[str, Any]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise BadOption("tags", f"{value!r} is not a list of texts")
-    tags = tuple(dict.fromkeys(check_text("tags", tag, _LONGEST_TAG) for tag in value))
-    if len(tags) > MOST_TAGS:
-        raise BadOption("tags", f"{len(tags)} are more than {MOST_TAGS}")
-    return {"tags": tags}
+def _key_ttl(value: Any) -> dict[str, Any]:
+    length = None if value is None else parse_duration(value)
+    return {"key_ttl": length, "default_key_ttl": None}
+
+
+def _metadata(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise BadOption("metadata", f"{value!r} is not a mapping of names to values")
+    data = codec.encode(dict(value), what="metadata", limit=MOST_METADATA)
+    return {"metadata": data if value else None}
+
+
+def _connection(value: object) -> dict[str, Any]:
+    return {"connection": check_connection(value)}
+
+
+def check_connection(value: object) -> object:
+    """The caller's transaction; the store knows which it can use.
+
+    None is none of these: the run would be enqueued at once, whatever becomes of the transaction.
+    """
+    if value is None:
+        why = "give the connection whose transaction the run is to join, or leave the option out"
+        raise BadOption("connection", why)
+    return value
 
 
 def _check_moment(option: str, value: object) -> datetime:
@@ -223,12 +295,15 @@ _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "at": _at,
     "priority": lambda value: {"priority": check_priority(value)},
     "key": lambda value: {"key": check_key(value)},
-    "key_ttl": lambda value: {"key_ttl": parse_duration(value)},
+    "key_ttl": _key_ttl,
+    "unique": lambda value: {"unique": check_unique(value), "default_unique": None},
     "queue": lambda value: {"queue": check_name("queue", value)},
-    "tags": _tags,
+    "tags": lambda value: {"tags": check_tags(value)},
     "expires": lambda value: _until("expires", value),
     "deadline": lambda value: _until("deadline", value),
     "max_attempts": lambda value: {"max_attempts": check_max_attempts(value)},
     "timeout": lambda value: {"timeout": check_timeout(value)},
-    "connection": lambda value: {"connection": value},  # the store knows which it can use
+    "trace": lambda value: {"trace": check_text("trace", value, _LONGEST_TRACE)},
+    "metadata": _metadata,
+    "connection": _connection,
 }

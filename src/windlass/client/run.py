@@ -1,82 +1,197 @@
 """A run as an application holds it: what was last read of it, and what can be done with it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Unpack
 
 from windlass.client.handle_faces import HandleFaces
 from windlass.client.scope import Scope, Verbs
+from windlass.client.typed import R_co
 from windlass.client.view import RunView
+from windlass.domain.approval import Approval
+from windlass.domain.phase import PhaseState
+from windlass.domain.returns import Returns
 from windlass.domain.run import Event, RunRecord
+from windlass.domain.states import Status
+from windlass.domain.step import Generation, Signal, Step
 from windlass.duration import Duration
 from windlass.store.flow import Flow
 
 if TYPE_CHECKING:
+    from windlass.client.changing import ChangeOptions
+    from windlass.client.requests import UsingOptions
     from windlass.client.verbs import RunVerbs
 
 
-class Run(RunView, HandleFaces):
-    """One logical execution of a job with one input.
+class Run(RunView, HandleFaces[R_co], Generic[R_co]):
+    """A job with one input, and everything that has happened to it.
 
-    The attributes are what was last read; `refresh` reads again. The a-methods are the async
-    twins.
+    The attributes show what was last read; `refresh` reads again. Each method has an async twin
+    with an `a`. `Run[R]` is a run whose job returns R; one found by name or id is a `Run[Any]`.
     """
 
-    __slots__ = ("_scope",)
+    __slots__ = ("_created", "_returns", "_scope")
 
-    def __init__(self, scope: Scope, record: RunRecord) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        record: RunRecord,
+        created: bool | None = None,
+        returns: Returns | None = None,
+    ) -> None:
+        """`returns` reads the result; without it the result is plain JSON."""
         super().__init__(record)
         self._scope = scope
+        self._created = created
+        self._returns = returns
 
-    def become(self, record: RunRecord) -> "Run":
+    @property
+    def created(self) -> bool | None:
+        """Whether the call that returned this made the run: False where its key or id was known,
+        None for a run that was only read."""
+        return self._created
+
+    @property
+    def result(self) -> R_co | None:
+        """What the handler returned, of the type that it is annotated with; None until the run
+        has succeeded. Plain JSON where there is no annotation, or the run was found by name or id.
+
+        Raises ResultMismatch where it does not fit the annotation; see `raw_result`.
+        """
+        if self._returns is None or self.status is not Status.SUCCEEDED:
+            plain: R_co | None = self.raw_result
+            return plain
+        result: R_co = self._returns.read(self.id, self._record.result)
+        return result
+
+    def become(self, record: RunRecord) -> "Run[R_co]":
         """Show what was read just now; returns itself."""
         self._record = record
         return self
 
     @property
-    def _verbs(self) -> "HandleVerbs":
-        return HandleVerbs(self._scope, self)
+    def _verbs(self) -> "HandleVerbs[R_co]":
+        return HandleVerbs(self._scope, self, self._returns)
 
     def __repr__(self) -> str:
         return f"<Run {self.id} {self.job} {self.status.value}>"
 
 
-class HandleVerbs(Verbs):
+class HandleVerbs(Verbs, Generic[R_co]):
     """What can be done with one run, as flows; those that move it return it as it then stands."""
 
-    __slots__ = ("_run",)
+    __slots__ = ("_returns", "_run")
 
-    def __init__(self, scope: Scope, run: Run) -> None:
+    def __init__(self, scope: Scope, run: Run[R_co], returns: Returns | None) -> None:
         super().__init__(scope)
         self._run = run
+        self._returns = returns
 
-    def refresh(self) -> Flow[Run]:
-        """Read it again; returns itself. Raises RunNotFound."""
+    def refresh(self) -> Flow[Run[R_co]]:
+        """Read the run again, and return it. Raises RunNotFound."""
         return (yield from self._updated(self._runs.get(self._run.id)))
 
-    def cancel(self, reason: str | None = None) -> Flow[Run]:
-        """Cancel it; returns itself as it then stands."""
+    def cancel(self, reason: str | None = None) -> Flow[Run[R_co]]:
+        """Cancel the run, and return it as it then is."""
         return (yield from self._updated(self._runs.cancel(self._run.id, reason=reason)))
 
-    def retry(self, *, max_attempts: int | None = None) -> Flow[Run]:
-        """Reopen it; returns itself as it then stands."""
-        return (yield from self._updated(self._runs.retry(self._run.id, max_attempts=max_attempts)))
+    def retry(
+        self, *, max_attempts: int | None = None, input: Mapping[str, Any] | None = None
+    ) -> Flow[Run[R_co]]:
+        """Run it once more after it failed or was canceled, and return it as it then is.
 
-    def reschedule(self, *, at: datetime | None = None, delay: Duration | None = None) -> Flow[Run]:
-        """Move it to another time, or reopen it for that time; returns itself as it then stands."""
+        With `input`, the arguments by name, it starts with that instead of its own.
+        """
+        moved = self._runs.retry(self._run.id, max_attempts=max_attempts, input=input)
+        return (yield from self._updated(moved))
+
+    def run_again(
+        self, *, input: Mapping[str, Any] | None = None, **options: Unpack["UsingOptions"]
+    ) -> Flow[Run[R_co]]:
+        """Enqueue a new run like this one, which must have ended, and return the new one.
+
+        It has the same input unless you give another, and the same options except the key; give
+        others as with `using`. Its `again_of` is the id of this run.
+        """
+        made = yield from self._runs.run_again(self._run.id, input=input, **options)
+        return Run(self._scope, made.record, made.created, self._returns)
+
+    def signal(self, name: str, payload: object = None, *, key: str | None = None) -> Flow[Signal]:
+        """Send the run a signal that it waits for, or will; see `app.signal`."""
+        return (yield from self._runs.signal(self._run.id, name, payload, key=key))
+
+    def approve(
+        self,
+        name: str | None = None,
+        *,
+        by: str | None = None,
+        comment: str | None = None,
+        token: str | None = None,
+    ) -> Flow[Approval]:
+        """Say yes to what the run asks by `ctx.approval`; see `app.approve`."""
+        given = {"by": by, "comment": comment, "token": token}
+        return (yield from self._runs.approve(self._run.id, name, **given))
+
+    def reject(
+        self,
+        name: str | None = None,
+        *,
+        by: str | None = None,
+        comment: str | None = None,
+        token: str | None = None,
+    ) -> Flow[Approval]:
+        """Say no to what the run asks by `ctx.approval`; see `app.approve`."""
+        given = {"by": by, "comment": comment, "token": token}
+        return (yield from self._runs.reject(self._run.id, name, **given))
+
+    def steps(self, *, generation: int = 0) -> Flow[Sequence[Step]]:
+        """List what the run remembers of its steps, in the order in which they began.
+
+        `generation` is the number of an earlier one: see `generations`.
+        """
+        return (yield from self._runs.steps(self._run.id, generation=generation))
+
+    def generations(self) -> Flow[Sequence[Generation]]:
+        """List the inputs that the run went on from by `ContinueAs`, oldest first."""
+        return (yield from self._runs.generations(self._run.id))
+
+    def children(self, *, limit: int | None = None) -> Flow[Sequence[Run[Any]]]:
+        """List the runs that it has started as its children, by step and place; `limit`: the
+        first of them."""
+        return (yield from self._runs.children(self._run.id, limit=limit))
+
+    def phases(self) -> Flow[Sequence[PhaseState]]:
+        """List the phases of the run, in order, and how far each is; see `app.phases`."""
+        return (yield from self._runs.phases(self._run.id))
+
+    def signals(self) -> Flow[Sequence[Signal]]:
+        """List the signals that were sent to the run, in order; see `app.signals`."""
+        return (yield from self._runs.signals(self._run.id))
+
+    def reschedule(
+        self, *, at: datetime | None = None, delay: Duration | None = None
+    ) -> Flow[Run[R_co]]:
+        """Move the run to another time, or run it again then; return it as it then is."""
         return (yield from self._updated(self._runs.reschedule(self._run.id, at=at, delay=delay)))
 
-    def reprioritize(self, *, priority: int | None = None, queue: str | None = None) -> Flow[Run]:
-        """Give it another priority or queue; returns itself as it then stands."""
+    def reprioritize(
+        self, *, priority: int | None = None, queue: str | None = None
+    ) -> Flow[Run[R_co]]:
+        """Give the run another priority or queue, and return it as it then is."""
         moved = self._runs.reprioritize(self._run.id, priority=priority, queue=queue)
         return (yield from self._updated(moved))
 
-    def wait(self, timeout: Duration | None = None) -> Flow[Run]:
-        """Wait until it has ended, whatever the outcome; returns itself. Raises ResultTimeout."""
+    def change(self, **changes: Unpack["ChangeOptions"]) -> Flow[Run[R_co]]:
+        """Change the run while it waits, and return it as it then is: `input`, `tags`, `timeout`,
+        `expires`, `deadline`. None takes one of the last three away."""
+        return (yield from self._updated(self._runs.change(self._run.id, **changes)))
+
+    def wait(self, timeout: Duration | None = None) -> Flow[Run[R_co]]:
+        """Wait until the run has ended, however it ended; return it. Raises ResultTimeout."""
         return (yield from self._updated(self._runs.wait(self._run.id, timeout=timeout)))
 
     def events(self, after: int = 0) -> Flow[Sequence[Event]]:
-        """Its whole history, or what came after the event of that `seq`."""
+        """List the events of the run in order, those after number `after`."""
         return (yield from self._runs.events(self._run.id, after=after))
 
     @property
@@ -85,6 +200,6 @@ class HandleVerbs(Verbs):
 
         return RunVerbs(self._scope)
 
-    def _updated(self, flow: Flow[Run]) -> Flow[Run]:
+    def _updated(self, flow: Flow[Run[Any]]) -> Flow[Run[R_co]]:
         found = yield from flow
         return self._run.become(found.record)

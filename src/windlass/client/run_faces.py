@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
+
+from windlass.client.history_faces import HistoryFaces
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from typing import Any, Unpack
 
+    from windlass.client.changing import ChangeOptions
     from windlass.client.filters import (
         ListOptions,
     )
+    from windlass.client.requests import UsingOptions
     from windlass.client.run import Run
+    from windlass.client.typed import R
     from windlass.client.verbs import RunVerbs
-    from windlass.domain.run import Attempt, Event
+    from windlass.domain.step import Signal
     from windlass.duration import Duration
 
 
-class RunFaces:
+class RunFaces(HistoryFaces):
     """Every verb of RunVerbs, blocking and, with an `a` before it, async."""
 
     __slots__ = ()
@@ -40,9 +45,24 @@ class RunFaces:
         verbs = self._verbs
         return await verbs.aperform(verbs.get(run))
 
+    def full_id(self, prefix: str) -> str:
+        """The id of the one run whose id begins like this: eight digits or more of it.
+
+        Raises RunNotFound, and AmbiguousRun where several do. For what people type: programs keep
+        whole ids.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.full_id(prefix))
+
+    async def afull_id(self, prefix: str) -> str:
+        """As `full_id`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.full_id(prefix))
+
     def list(self, **query: Unpack[ListOptions]) -> Sequence[Run]:
-        """A page of runs, newest first, by status, job, queue, tag, failure, created_from,
-        created_to, dead; `limit` of them; the next page: before=the last one's id."""
+        """A page of runs, newest first, by status (one or several), job, queue, tag, key, schedule,
+        worker, failure, error (the type), created_from, created_to, finished_from, finished_to,
+        dead; `limit` of them; the next page: before=the last one's id."""
         verbs = self._verbs
         return verbs.perform(verbs.list(**query))
 
@@ -52,7 +72,7 @@ class RunFaces:
         return await verbs.aperform(verbs.list(**query))
 
     def cancel(self, run: str, *, reason: str | None = None) -> Run:
-        """End a run that has not started; ask for the end of one that is running."""
+        """Cancel a run: end it if it has not started, or ask it to end if it is running."""
         verbs = self._verbs
         return verbs.perform(verbs.cancel(run, reason=reason))
 
@@ -61,15 +81,43 @@ class RunFaces:
         verbs = self._verbs
         return await verbs.aperform(verbs.cancel(run, reason=reason))
 
-    def retry(self, run: str, *, max_attempts: int | None = None) -> Run:
-        """Reopen a failed, canceled or stale run, with a fresh budget of attempts."""
-        verbs = self._verbs
-        return verbs.perform(verbs.retry(run, max_attempts=max_attempts))
+    def retry(
+        self, run: str, *, max_attempts: int | None = None, input: Mapping[str, Any] | None = None
+    ) -> Run:
+        """Reopen a failed, canceled or stale run, with a fresh budget of attempts.
 
-    async def aretry(self, run: str, *, max_attempts: int | None = None) -> Run:
+        With `input`, the arguments by name, it starts with that instead of its own. Its key, if it
+        has one, still stands for the input that it was enqueued with.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.retry(run, max_attempts=max_attempts, input=input))
+
+    async def aretry(
+        self, run: str, *, max_attempts: int | None = None, input: Mapping[str, Any] | None = None
+    ) -> Run:
         """As `retry`, in async code."""
         verbs = self._verbs
-        return await verbs.aperform(verbs.retry(run, max_attempts=max_attempts))
+        return await verbs.aperform(verbs.retry(run, max_attempts=max_attempts, input=input))
+
+    def run_again(
+        self, run: str, *, input: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+    ) -> Run:
+        """Enqueue a new run like one that has ended, with its input or with another one.
+
+        It has the same job, queue, priority, tags, metadata, trace, timeout and max_attempts,
+        unless you give others: the options are those of `using`. It has a key only if you give
+        one. `again_of` is the id of the old run, which stays as it is. Raises IllegalTransition
+        for a run that has not ended.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.run_again(run, input=input, **options))
+
+    async def arun_again(
+        self, run: str, *, input: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+    ) -> Run:
+        """As `run_again`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.run_again(run, input=input, **options))
 
     def reschedule(
         self, run: str, *, at: datetime | None = None, delay: Duration | None = None
@@ -108,6 +156,42 @@ class RunFaces:
         verbs = self._verbs
         return await verbs.aperform(verbs.reprioritize(run, priority=priority, queue=queue))
 
+    def change(self, run: str, **changes: Unpack[ChangeOptions]) -> Run:
+        """Give a run that waits another input, other tags, another timeout, expiry or deadline.
+
+        `input` is all of the arguments by name, checked as by an enqueue. None takes expiry and
+        deadline away, and leaves the timeout to the job. The run keeps its place and its time; its
+        key, if it has one, still stands for the input that it was enqueued with. Raises
+        IllegalTransition for a run that is running or has ended, and RunExpires where it could not
+        start before the new expiry or deadline.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.change(run, **changes))
+
+    async def achange(self, run: str, **changes: Unpack[ChangeOptions]) -> Run:
+        """As `change`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.change(run, **changes))
+
+    def signal(
+        self, run: str, name: str, payload: object = None, *, key: str | None = None
+    ) -> Signal:
+        """Send a signal to a run that waits for it, or will: see `ctx.wait_for`.
+
+        `payload` is anything that JSON has. Signals of a name are taken in the order in which they
+        came, one by each wait. Of several with the same `key` only the first counts, and is
+        returned. Raises IllegalTransition for a run that has ended.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.signal(run, name, payload, key=key))
+
+    async def asignal(
+        self, run: str, name: str, payload: object = None, *, key: str | None = None
+    ) -> Signal:
+        """As `signal`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.signal(run, name, payload, key=key))
+
     def discard(self, *runs: str) -> int:
         """Take failed runs off the dead letters for good; returns how many were on them."""
         verbs = self._verbs
@@ -117,31 +201,6 @@ class RunFaces:
         """As `discard`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.discard(*runs))
-
-    def attempts(
-        self, run: str, *, before: int | None = None, limit: int = 100
-    ) -> Sequence[Attempt]:
-        """A run's ended attempts, the last one first; the next page: before=the last one's
-        number. A run itself has its latest hundred."""
-        verbs = self._verbs
-        return verbs.perform(verbs.attempts(run, before=before, limit=limit))
-
-    async def aattempts(
-        self, run: str, *, before: int | None = None, limit: int = 100
-    ) -> Sequence[Attempt]:
-        """As `attempts`, in async code."""
-        verbs = self._verbs
-        return await verbs.aperform(verbs.attempts(run, before=before, limit=limit))
-
-    def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """A run's history, in order, from the event after that `seq` on."""
-        verbs = self._verbs
-        return verbs.perform(verbs.events(run, after=after))
-
-    async def aevents(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """As `events`, in async code."""
-        verbs = self._verbs
-        return await verbs.aperform(verbs.events(run, after=after))
 
     def wait(self, run: str, *, timeout: Duration | None = None) -> Run:
         """Wait until a run has ended, whatever the outcome. Raises ResultTimeout."""
@@ -153,12 +212,57 @@ class RunFaces:
         verbs = self._verbs
         return await verbs.aperform(verbs.wait(run, timeout=timeout))
 
-    def result(self, run: str, *, timeout: Duration | None = None) -> Any:
-        """Wait for a run's result; raises RunFailed where it has none, ResultTimeout."""
+    @overload
+    def wait_all(
+        self, runs: Iterable[Run[R]], *, timeout: Duration | None = None
+    ) -> Sequence[Run[R]]: ...
+    @overload
+    def wait_all(
+        self, runs: Iterable[Run[Any] | str], *, timeout: Duration | None = None
+    ) -> Sequence[Run[Any]]: ...
+    def wait_all(
+        self, runs: Iterable[Run[Any] | str], *, timeout: Duration | None = None
+    ) -> Sequence[Run[Any]]:
+        """Wait until all runs have ended, whatever the outcome; returns them in the order given.
+
+        One look at the store is for all of them. Raises RunNotFound, which names those that do not
+        exist, and ResultTimeout.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.wait_all(runs, timeout=timeout))
+
+    @overload
+    async def await_all(
+        self, runs: Iterable[Run[R]], *, timeout: Duration | None = None
+    ) -> Sequence[Run[R]]: ...
+    @overload
+    async def await_all(
+        self, runs: Iterable[Run[Any] | str], *, timeout: Duration | None = None
+    ) -> Sequence[Run[Any]]: ...
+    async def await_all(
+        self, runs: Iterable[Run[Any] | str], *, timeout: Duration | None = None
+    ) -> Sequence[Run[Any]]:
+        """As `wait_all`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.wait_all(runs, timeout=timeout))
+
+    @overload
+    def result(self, run: Run[R], *, timeout: Duration | None = None) -> R: ...
+    @overload
+    def result(self, run: str, *, timeout: Duration | None = None) -> Any: ...
+    def result(self, run: Run[Any] | str, *, timeout: Duration | None = None) -> Any:
+        """Wait for a run's result. Raises RunFailed if there is none, and ResultTimeout.
+
+        Given a run, the result has the type that the job returns; given an id, it is plain JSON.
+        """
         verbs = self._verbs
         return verbs.perform(verbs.result(run, timeout=timeout))
 
-    async def aresult(self, run: str, *, timeout: Duration | None = None) -> Any:
+    @overload
+    async def aresult(self, run: Run[R], *, timeout: Duration | None = None) -> R: ...
+    @overload
+    async def aresult(self, run: str, *, timeout: Duration | None = None) -> Any: ...
+    async def aresult(self, run: Run[Any] | str, *, timeout: Duration | None = None) -> Any:
         """As `result`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.result(run, timeout=timeout))

@@ -7,22 +7,39 @@ store as a whole (:meth:`Ground.move`). The testing kit and child processes do t
 changes a ground.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
 from windlass.client.group import GroupCommit
 from windlass.config import Settings
+from windlass.errors import UsageError
 from windlass.sources import Sources
 from windlass.store.flow import Act, Flow, arun_flow, run_flow
 from windlass.store.interface import Store
-from windlass.store.open import open_store
+from windlass.store.open import open_on_pool, open_store, store_of_workers
 from windlass.transport.interface import Transport
 
 if TYPE_CHECKING:
+    from windlass.client.requests import Request, UsingOptions
     from windlass.client.run import Run
 
 T = TypeVar("T")
+
+
+class Asks(Protocol):
+    """Makes requests that were checked against the jobs of an application."""
+
+    def asked(
+        self, job: str, input: Mapping[str, Any] | None, **options: "Unpack[UsingOptions]"
+    ) -> "Flow[Request[Any]]":
+        """A run of the job of this name, not enqueued. Raises UnknownJob and BadArguments."""
+        ...
+
+    def phases(self, job: str) -> "Flow[Sequence[str]]":
+        """The names of its phases, as it is defined now; none if it has no phases."""
+        ...
+
 
 Performer = Callable[[Sequence["Run"]], Act[Sequence["Run"]]]
 """Runs what was just enqueued, at once."""
@@ -46,6 +63,7 @@ class Ground:
     ) -> None:
         """`store` is one of your own; without it the settings name one."""
         self.performer: Performer | None = None
+        self.requester: Callable[[Scope], Asks] | None = None
         self._stand(settings, sources, transport, store)
 
     def move(self, settings: Settings, sources: Sources, transport: Transport) -> None:
@@ -53,14 +71,34 @@ class Ground:
         self._stand(settings, sources, transport)
 
     @contextmanager
-    def moved(self, settings: Settings, sources: Sources, transport: Transport) -> Iterator[None]:
+    def moved(
+        self,
+        settings: Settings,
+        sources: Sources,
+        transport: Transport,
+        store: Store | None = None,
+    ) -> Iterator[None]:
         """Go there, and come back to the store that was left."""
         kept = (self.settings, self.sources, self.transport, self.store, self.group)
-        self._stand(settings, sources, transport)
+        self._stand(settings, sources, transport, store)
         try:
             yield
         finally:
             self.settings, self.sources, self.transport, self.store, self.group = kept
+
+    def borrow_from(self, pool: object, *, compare: bool) -> None:
+        """Have calls of the application borrow the connections of its pool.
+
+        Workers keep connections of their own. Another store, to which the ground is moved, has
+        nothing to do with the pool.
+        """
+        self.store = open_on_pool(self.store, pool, compare=compare)
+        self.group = GroupCommit(self.store, self.transport)
+
+    @property
+    def workers_store(self) -> Store:
+        """The store as workers use it: handlers that use up a pool must not cost them leases."""
+        return store_of_workers(self.store)
 
     @contextmanager
     def performing(self, performer: Performer) -> Iterator[None]:
@@ -118,6 +156,14 @@ class Scope:
     def settings(self) -> Settings:
         """The application's settings."""
         return self.ground.settings
+
+    @property
+    def requester(self) -> Asks:
+        """What checks a request against the job's definition."""
+        make = self.ground.requester
+        if make is None:
+            raise UsageError("No application stands on this ground: make a Windlass.")
+        return make(self)
 
 
 class Verbs:

@@ -3,65 +3,118 @@
 ``faces.py`` has the two faces of each, and is generated from this file (``tools/make_faces.py``).
 """
 
-import builtins
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
+import msgspec
+
+from windlass import codec
 from windlass.client.announce import publish_moved
+from windlass.client.changing import ChangeOptions, ask_again, check_changes, check_input
+from windlass.client.enqueue import enqueue
 from windlass.client.filters import (
     ListOptions,
     check_budget,
+    check_filters,
     check_id,
-    check_page,
+    check_place,
+    check_prefix,
     check_reason,
-    read_filter,
+    make_filter,
 )
-from windlass.client.requests import check_time
+from windlass.client.history import HistoryVerbs
+from windlass.client.paging import whole_page
+from windlass.client.requests import UsingOptions, check_time
 from windlass.client.run import Run
-from windlass.client.scope import Verbs
-from windlass.domain.job import check_name, check_priority
-from windlass.domain.run import Attempt, Event, RunRecord, RunRef
+from windlass.client.typed import R
+from windlass.client.waiting import Patience, wait_for_all
+from windlass.domain.job import check_key
+from windlass.domain.run import RunRecord
 from windlass.domain.states import Status
-from windlass.duration import Duration, parse_duration
-from windlass.errors import BadOption, ResultTimeout, RunFailed, RunNotFound
-from windlass.sources import Sources
+from windlass.domain.step import Signal, check_step_name
+from windlass.duration import Duration
+from windlass.errors import AmbiguousRun, RunFailed, RunNotFound
 from windlass.store.flow import Flow, Hint, Pause
-from windlass.store.operations import Call, Operations
+from windlass.store.operations import Call
 
 _EVENTS = 1000  # at once
-_FIRST_LOOK = 0.005
-_LAST_LOOK = 0.25
 
 
-class RunVerbs(Verbs):
-    """Look, wait, cancel, retry, reschedule, reprioritize, discard."""
+class RunVerbs(HistoryVerbs):
+    """Look, wait, signal, cancel, retry, run again, reschedule, reprioritize, change, discard."""
 
     def get(self, run: str) -> Flow[Run]:
         """Read a run; raises RunNotFound."""
-        record: RunRecord | None = yield self._operations.get_run(self._ref(run))
-        if record is None:
-            raise RunNotFound(run)
-        return Run(self._scope, record)
+        return Run(self._scope, (yield from self._record(run)))
+
+    def full_id(self, prefix: str) -> Flow[str]:
+        """The id of the one run whose id begins like this: eight digits or more of it.
+
+        Raises RunNotFound, and AmbiguousRun where several do. For what people type: programs keep
+        whole ids.
+        """
+        first, last = check_prefix(prefix)
+        tenant = self._scope.tenant
+        found = yield self._operations.ids_between(tenant, first, last, AmbiguousRun.most + 1)
+        if not found:
+            raise RunNotFound(prefix)
+        if len(found) > 1:
+            raise AmbiguousRun(prefix, *found)
+        return str(found[0])
 
     def list(self, **query: Unpack[ListOptions]) -> Flow[Sequence[Run]]:
-        """A page of runs, newest first, by status, job, queue, tag, failure, created_from,
-        created_to, dead; `limit` of them; the next page: before=the last one's id."""
-        records = yield self._operations.list_runs(read_filter(self._scope.tenant, query))
-        return [Run(self._scope, record) for record in records]
+        """A page of runs, newest first, by status (one or several), job, queue, tag, key, schedule,
+        worker, failure, error (the type), created_from, created_to, finished_from, finished_to,
+        dead; `limit` of them; the next page: before=the last one's id."""
+        asked = yield from make_filter(self._scope, check_filters(query))
+        page = yield from whole_page(self._scope.store, asked)
+        return [Run(self._scope, record) for record in page]
 
     def cancel(self, run: str, *, reason: str | None = None) -> Flow[Run]:
-        """End a run that has not started; ask for the end of one that is running."""
+        """Cancel a run: end it if it has not started, or ask it to end if it is running."""
         record = yield self._operations.cancel(self._ref(run), check_reason(reason))
         found = Run(self._scope, record)
         if found.cancel_requested:
             yield Hint()  # so that its worker asks for orders now
         return found
 
-    def retry(self, run: str, *, max_attempts: int | None = None) -> Flow[Run]:
-        """Reopen a failed, canceled or stale run, with a fresh budget of attempts."""
-        call = self._operations.retry(self._ref(run), check_budget(max_attempts))
+    def retry(
+        self,
+        run: str,
+        *,
+        max_attempts: int | None = None,
+        input: Mapping[str, Any] | None = None,
+    ) -> Flow[Run]:
+        """Reopen a failed, canceled or stale run, with a fresh budget of attempts.
+
+        With `input`, the arguments by name, it starts with that instead of its own. Its key, if it
+        has one, still stands for the input that it was enqueued with.
+        """
+        budget, edited = check_budget(max_attempts), None
+        if input is not None:
+            edited = yield from check_input(self._scope, (yield from self._record(run)), input)
+        call = self._operations.retry(self._ref(run), budget, edited)
         return (yield from self._moved(call))
+
+    def run_again(
+        self,
+        run: str,
+        *,
+        input: Mapping[str, Any] | None = None,
+        **options: Unpack[UsingOptions],
+    ) -> Flow[Run]:
+        """Enqueue a new run like one that has ended, with its input or with another one.
+
+        It has the same job, queue, priority, tags, metadata, trace, timeout and max_attempts,
+        unless you give others: the options are those of `using`. It has a key only if you give
+        one. `again_of` is the id of the old run, which stays as it is. Raises IllegalTransition
+        for a run that has not ended.
+        """
+        record = yield from self._record(run)
+        request = yield from ask_again(self._scope, record, input, options)
+        runs = yield from enqueue(self._scope, [request])
+        return runs[0]
 
     def reschedule(
         self, run: str, *, at: datetime | None = None, delay: Duration | None = None
@@ -83,14 +136,44 @@ class RunVerbs(Verbs):
         It keeps its time: in its new place it comes before what became ready after it. Raises
         IllegalTransition for a run that is running or has ended.
         """
-        if priority is None and queue is None:
-            raise BadOption("priority", "give a priority, a queue, or both")
-        call = self._operations.reprioritize(
-            self._ref(run),
-            priority=None if priority is None else check_priority(priority),
-            queue=None if queue is None else check_name("queue", queue),
-        )
+        place = check_place(priority, queue)
+        call = self._operations.reprioritize(self._ref(run), **place)
         return (yield from self._moved(call))
+
+    def change(self, run: str, **changes: Unpack[ChangeOptions]) -> Flow[Run]:
+        """Give a run that waits another input, other tags, another timeout, expiry or deadline.
+
+        `input` is all of the arguments by name, checked as by an enqueue. None takes expiry and
+        deadline away, and leaves the timeout to the job. The run keeps its place and its time; its
+        key, if it has one, still stands for the input that it was enqueued with. Raises
+        IllegalTransition for a run that is running or has ended, and RunExpires where it could not
+        start before the new expiry or deadline.
+        """
+        wanted = check_changes(changes)
+        if "input" in changes:
+            record = yield from self._record(run)
+            edited = yield from check_input(self._scope, record, changes["input"])
+            wanted = msgspec.structs.replace(wanted, input=edited)
+        return (yield from self._moved(self._operations.change(self._ref(run), wanted)))
+
+    def signal(
+        self, run: str, name: str, payload: object = None, *, key: str | None = None
+    ) -> Flow[Signal]:
+        """Send a signal to a run that waits for it, or will: see `ctx.wait_for`.
+
+        `payload` is anything that JSON has. Signals of a name are taken in the order in which they
+        came, one by each wait. Of several with the same `key` only the first counts, and is
+        returned. Raises IllegalTransition for a run that has ended.
+        """
+        named = check_step_name(name, "signal")
+        data = codec.encode(payload, what=f"payload of signal {named!r}")
+        known = None if key is None else check_key(key)
+        sent: Signal = yield self._operations.signal(
+            self._ref(run), named, msgspec.Raw(data), known
+        )
+        if sent.created:
+            yield Hint()  # a run that waited for it is ready
+        return sent
 
     def discard(self, *runs: str) -> Flow[int]:
         """Take failed runs off the dead letters for good; returns how many were on them."""
@@ -98,48 +181,52 @@ class RunVerbs(Verbs):
         discarded: int = yield self._operations.discard(self._scope.tenant, ids)
         return discarded
 
-    def attempts(
-        self, run: str, *, before: int | None = None, limit: int = 100
-    ) -> Flow[Sequence[Attempt]]:
-        """A run's ended attempts, the last one first; the next page: before=the last one's
-        number. A run itself has its latest hundred."""
-        call = self._operations.list_attempts(self._ref(run), before, check_page("limit", limit))
-        found: Sequence[Attempt] = yield call
-        return found
-
-    def events(self, run: str, *, after: int = 0) -> Flow[Sequence[Event]]:
-        """A run's history, in order, from the event after that `seq` on."""
-        ref, found = self._ref(run), builtins.list[Event]()
-        while True:
-            page = yield self._operations.list_events(ref, after, _EVENTS)
-            found += page
-            if len(page) < _EVENTS:
-                return found
-            after = page[-1].seq
-
     def wait(self, run: str, *, timeout: Duration | None = None) -> Flow[Run]:
         """Wait until a run has ended, whatever the outcome. Raises ResultTimeout."""
-        patience = _Wait(run, timeout, self._scope.sources)
+        patience = Patience(timeout, self._scope.sources)
         while True:
             if (yield self._operations.has_ended(self._ref(run))) is not False:
                 found = yield from self.get(run)
                 if found.status.finished:  # and was not reopened meanwhile
                     return found
-            yield Pause(patience.pause())
+            yield Pause(patience.pause(run))
 
-    def result(self, run: str, *, timeout: Duration | None = None) -> Flow[Any]:
-        """Wait for a run's result; raises RunFailed where it has none, ResultTimeout."""
-        ended = yield from self.wait(run, timeout=timeout)
+    @overload
+    def wait_all(
+        self, runs: Iterable[Run[R]], *, timeout: Duration | None = None
+    ) -> Flow[Sequence[Run[R]]]: ...
+    @overload
+    def wait_all(
+        self, runs: Iterable[Run[Any] | str], *, timeout: Duration | None = None
+    ) -> Flow[Sequence[Run[Any]]]: ...
+
+    def wait_all(
+        self, runs: Iterable[Run[Any] | str], *, timeout: Duration | None = None
+    ) -> Flow[Sequence[Run[Any]]]:
+        """Wait until all runs have ended, whatever the outcome; returns them in the order given.
+
+        One look at the store is for all of them. Raises RunNotFound, which names those that do not
+        exist, and ResultTimeout.
+        """
+        return (yield from wait_for_all(self._scope, runs, timeout))
+
+    @overload
+    def result(self, run: Run[R], *, timeout: Duration | None = None) -> Flow[R]: ...
+    @overload
+    def result(self, run: str, *, timeout: Duration | None = None) -> Flow[Any]: ...
+
+    def result(self, run: Run[Any] | str, *, timeout: Duration | None = None) -> Flow[Any]:
+        """Wait for a run's result. Raises RunFailed if there is none, and ResultTimeout.
+
+        Given a run, the result has the type that the job returns; given an id, it is plain JSON.
+        """
+        if isinstance(run, Run):
+            ended = run.become((yield from self.wait(run.id, timeout=timeout)).record)
+        else:
+            ended = yield from self.wait(run, timeout=timeout)
         if ended.status is Status.SUCCEEDED:
             return ended.result
         raise RunFailed(ended.id, ended.status, ended.failure, ended.error, ended.reason)
-
-    @property
-    def _operations(self) -> Operations:
-        return self._scope.store.operations
-
-    def _ref(self, run: str) -> RunRef:
-        return RunRef(self._scope.tenant, check_id(run))
 
     def _moved(self, call: Call[RunRecord]) -> Flow[Run]:
         """Move a run, and notify whoever may take it."""
@@ -147,24 +234,3 @@ class RunVerbs(Verbs):
         publish_moved(self._scope.transport, record)
         yield Hint()
         return Run(self._scope, record)
-
-
-class _Wait:
-    """How long to sleep between looks: short at first, then less and less often."""
-
-    def __init__(self, run: str, timeout: Duration | None, sources: Sources) -> None:
-        self._run = run
-        self._clock = sources.clock
-        self._timeout = None if timeout is None else parse_duration(timeout)
-        self._began = self._clock.monotonic()
-        self._next = _FIRST_LOOK
-
-    def pause(self) -> float:
-        """Seconds until the next look; raises ResultTimeout when the time is up."""
-        pause, self._next = self._next, min(self._next * 1.5, _LAST_LOOK)
-        if self._timeout is None:
-            return pause
-        left = self._began + self._timeout - self._clock.monotonic()
-        if left <= 0:
-            raise ResultTimeout(self._run, self._timeout)
-        return min(pause, left)

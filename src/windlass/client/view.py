@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from windlass import codec
+from windlass.current import trace_of
 from windlass.domain.outcome import ErrorInfo
+from windlass.domain.progress import Units
 from windlass.domain.run import Attempt, RunRecord, RunRef
 from windlass.domain.states import Failure, Intent, Status
 
@@ -20,12 +22,12 @@ class RunView:
 
     @property
     def id(self) -> str:
-        """The id, to keep and to ask with."""
+        """The id of the run."""
         return self._record.id
 
     @property
     def tenant(self) -> str:
-        """Its owner."""
+        """The owner of the run."""
         return self._record.tenant
 
     @property
@@ -35,17 +37,17 @@ class RunView:
 
     @property
     def queue(self) -> str:
-        """The lane in which it waits."""
+        """The queue in which it waits."""
         return self._record.queue
 
     @property
     def status(self) -> Status:
-        """Where it stands; equal to its text, `run.status == "queued"`."""
+        """Its status, which also equals its text: `run.status == "queued"`."""
         return self._record.status
 
     @property
     def priority(self) -> int:
-        """Larger is more urgent."""
+        """Its priority; larger is more urgent."""
         return self._record.priority
 
     @property
@@ -55,17 +57,17 @@ class RunView:
 
     @property
     def failures(self) -> int:
-        """How often its handler failed: what max_attempts limits."""
+        """How often its handler failed; `max_attempts` limits it."""
         return self._record.failures
 
     @property
     def crash_count(self) -> int:
-        """How often its worker died under it."""
+        """How often its worker, or its child process, died; `max_crashes` limits it."""
         return self._record.crash_count
 
     @property
     def key(self) -> str | None:
-        """Its dedupe key."""
+        """The key that it was enqueued with, if any."""
         return self._record.key
 
     @property
@@ -74,19 +76,50 @@ class RunView:
         return self._record.tags
 
     @property
+    def trace(self) -> str:
+        """The trace it belongs to: as given, that of the run that enqueued it, or its own id."""
+        return trace_of(self._record)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata that it was enqueued with."""
+        noted: dict[str, Any] | None = codec.decode(self._record.metadata)
+        return noted or {}
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the run that has started it as its child, if one has: see `ctx.run`."""
+        return self._record.parent
+
+    @property
+    def root(self) -> str | None:
+        """The id of the run that its whole tree has grown from; None if it is no child."""
+        return self._record.root
+
+    @property
+    def enqueued_by(self) -> str | None:
+        """The id of the run in whose handler it was enqueued, if it was in one."""
+        return self._record.enqueued_by
+
+    @property
+    def again_of(self) -> str | None:
+        """The id of the run that it was made from, if it is one that was run again."""
+        return None if self._record.options is None else self._record.options.again_of
+
+    @property
     def input(self) -> dict[str, Any]:
-        """The arguments, by name, as JSON has them."""
+        """The arguments by name, as plain JSON."""
         value = codec.decode(self._record.input)
         return value if isinstance(value, dict) else {"": value}
 
     @property
-    def result(self) -> Any:
-        """What the handler returned, as JSON has it; None until it succeeded."""
+    def raw_result(self) -> Any:
+        """What the handler returned, as plain JSON; None until the run has succeeded."""
         return codec.decode(self._record.result)
 
     @property
     def error(self) -> ErrorInfo | None:
-        """The error that ended it, or the latest one, of its `attempts`, while it is retried."""
+        """The error that ended the run, or that of its last failed attempt while it is retried."""
         if self._record.error is not None:
             return self._record.error
         if self.status is Status.SUCCEEDED:
@@ -100,22 +133,35 @@ class RunView:
 
     @property
     def reason(self) -> str | None:
-        """Why it was canceled, where a reason was given."""
+        """Why it was canceled, if a reason was given."""
         return self._record.reason
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether it runs and was asked to end."""
+        """Whether it is running and was asked to end."""
         return self._record.intent is Intent.CANCEL
 
     @property
     def progress(self) -> float | None:
-        """How far it is, from 0 to 1, as its handler last told."""
+        """How far it is, from 0 to 1, as its handler last reported."""
         return self._record.progress
 
     @property
+    def units(self) -> Units | None:
+        """The units of work that the handler has told of: counts, rate, time left. None if it has
+        not. `str(run.units)` is a line for people."""
+        detail = self._record.progress_detail
+        return None if detail is None else detail.units
+
+    @property
+    def phase(self) -> str | None:
+        """The phase of a pipeline in which it is, or was last; see `phases` for all of them."""
+        detail = self._record.progress_detail
+        return detail.phases[detail.place] if detail is not None and detail.phases else None
+
+    @property
     def progress_message(self) -> str | None:
-        """What it is at, as its handler last told."""
+        """What it is doing, as its handler last reported."""
         return self._record.progress_message
 
     @property
@@ -125,22 +171,32 @@ class RunView:
 
     @property
     def scheduled_for(self) -> datetime:
-        """When it was to start, before any backoff: as enqueued, or as last rescheduled."""
+        """When it was meant to start, without backoffs: as enqueued, or as last rescheduled."""
         return _utc(self._record.scheduled_for)
 
     @property
     def schedule(self) -> str | None:
-        """The id of the schedule that made it."""
+        """The id of the schedule that made it, if one did."""
         return self._record.schedule
 
     @property
     def slot(self) -> datetime | None:
-        """The instant of its schedule that it was made for."""
+        """The slot of its schedule that it was made for."""
         return None if self._record.slot is None else _utc(self._record.slot)
 
     @property
+    def waits(self) -> tuple[str, ...]:
+        """The paths of the durable steps in which it sleeps or waits now, without a worker.
+
+        A run that sleeps, or whose step will be tried again, is `scheduled`; one that waits for a
+        signal is `waiting`. Empty for every other run.
+        """
+        return self._record.waits
+
+    @property
     def due_at(self) -> datetime | None:
-        """While it is scheduled: when it will be queued."""
+        """When it will be queued, while it is scheduled; while it is waiting, when it goes on at
+        the latest, None if it waits without an end."""
         return None if self._record.due_at is None else _utc(self._record.due_at)
 
     @property
@@ -170,12 +226,12 @@ class RunView:
 
     @property
     def worker(self) -> str | None:
-        """Who runs it, or ran it last."""
+        """The worker that runs it, or ran it last."""
         return self._record.worker
 
     @property
     def attempts(self) -> Sequence[Attempt]:
-        """The attempts that have ended, oldest first: the latest hundred; `attempt` counts all."""
+        """The latest hundred attempts that have ended, oldest first; `attempt` counts all."""
         return self._record.attempts
 
     @property
@@ -189,24 +245,32 @@ class RunView:
         return self._record
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON has it; times as ISO 8601 in UTC."""
+        """Everything as plain JSON values; times are ISO 8601 in UTC."""
         return as_dict(self)
 
 
 _SHOWN = (
     *("id", "tenant", "job", "queue", "status", "priority", "attempt", "failures"),
-    *("crash_count", "key", "tags", "input", "result", "failure", "reason", "progress"),
-    *("progress_message", "created_at", "schedule", "slot", "scheduled_for"),
-    *("due_at", "expires_at", "deadline_at"),
+    *("crash_count", "key", "tags", "trace", "metadata", "enqueued_by", "again_of"),
+    *("parent", "root"),
+    *("input", "result", "failure", "reason", "progress"),
+    *("progress_message", "phase", "created_at", "schedule", "slot", "scheduled_for"),
+    *("waits", "due_at", "expires_at", "deadline_at"),
     *("started_at", "finished_at", "updated_at", "worker"),
 )
+_READ_AS = {"result": "raw_result"}
 
 
 def as_dict(run: RunView) -> dict[str, Any]:
     """A run for `--json` and the like: plain values, times as ISO 8601 in UTC."""
-    found = {name: _plain(getattr(run, name)) for name in _SHOWN}
+    found = {name: _plain(getattr(run, _READ_AS.get(name, name))) for name in _SHOWN}
     error = run.error
     found["error"] = None if error is None else {"type": error.type, "message": error.message}
+    units = run.units
+    found["units"] = None if units is None else {
+        "done": units.done, "failed": units.failed, "total": units.total, "rate": units.rate,
+        "left": units.left,
+    }  # fmt: skip
     found["attempts"] = [
         {
             "attempt": a.attempt,

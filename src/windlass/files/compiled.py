@@ -26,6 +26,8 @@ class Compiled:
     code: CodeType
     assigned: Mapping[str, int]
     """The module's variables that a statement assigns, with the first line that does."""
+    bound: Mapping[str, int]
+    """The module's names, with the last line that defines, imports or assigns them."""
     imports: tuple[Import, ...]
 
 
@@ -44,7 +46,13 @@ def compile_source(source: Source) -> Compiled:
         raise JobFileError(file, 1, str(error)) from None
     except (RecursionError, MemoryError):
         raise JobFileError(file, 1, "it is nested too deeply") from None
-    return Compiled(code, dict(_assigned(tree)), tuple(_imports(tree)))
+    bindings = _bindings(tree)
+    return Compiled(
+        code,
+        assigned={name: line for line, name, assigns in reversed(bindings) if assigns},
+        bound={name: line for line, name, _ in bindings},
+        imports=tuple(_imports(tree)),
+    )
 
 
 def _decoded(source: Source) -> str:
@@ -62,18 +70,23 @@ def _decoded(source: Source) -> str:
         raise JobFileError(str(source.file), 1, why) from None
 
 
-def _assigned(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """The names that statements of the module itself assign, the first line last."""
-    found: list[tuple[str, int]] = []
+def _bindings(tree: ast.Module) -> list[tuple[int, str, bool]]:
+    """Where statements of the module itself bind names: line, name, and whether they assign it."""
+    found: list[tuple[int, str, bool]] = []
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.append((node.lineno, node.name, False))
             continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.append((node.id, node.lineno))
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found += [(item.lineno, item.asname or item.name, False) for item in node.names]
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.append((node.lineno, node.id, True))
         waiting.extend(ast.iter_child_nodes(node))
-    return iter(sorted(found, key=lambda item: -item[1]))
+    return sorted(found)
 
 
 def _imports(tree: ast.Module) -> Iterator[Import]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from windlass.domain.failed import FAILURE_HANDLER
 from windlass.errors import JobFileError
-from windlass.files.definition import Definition, define
+from windlass.files.definition import Definition, define, shared_handler_name
 from windlass.files.interrupts import interrupts
 from windlass.files.source import Reading, Source, read_folder
 from windlass.files.version import Cache, Version
@@ -46,19 +47,25 @@ def load_folder(folder: Path, taken: Mapping[str, str], before: Loaded = NOTHING
     """
     reading = read_folder(folder)
     names = {source.name for source in reading.sources.values() if source.is_job}
-    digest = f"{reading.digest} {sorted(names & taken.keys())}"
+    possible = names | {f"{name}.{FAILURE_HANDLER}" for name in names}
+    digest = f"{reading.digest} {sorted(possible & taken.keys())}"
     if digest == before.digest:
         return before
     version = Version(reading, dict(before.cache))
     good = {item.file: item.definition for item in before.files}
     clashes = _shared_names(reading, taken)
+    places = {s.name: str(s.file) for s in reading.sources.values() if s.is_job} | {**taken}
     files = []
     for source in reading.sources.values():
         if not source.is_job:
             continue
         found = clashes.get(source.file) or _load_uninterrupted(version, source)
+        if isinstance(found, Definition):
+            found = _handler_clash(found, source, places) or found
         if isinstance(found, JobFileError):
             kept = None if source.name in taken else good.get(source.file)
+            if kept is not None and _handler_clash(kept, source, places) is not None:
+                kept = None
             files.append(JobFile(name=source.name, file=source.file, definition=kept, error=found))
         else:
             files.append(JobFile(name=source.name, file=source.file, definition=found))
@@ -119,3 +126,13 @@ def _shared_names(reading: Reading, taken: Mapping[str, str]) -> Mapping[Path, J
                 why = f"its name {name!r} is also that of {' and '.join(others)}: rename one"
                 found[source.file] = JobFileError(str(source.file), None, why)
     return found
+
+
+def _handler_clash(
+    definition: Definition, source: Source, places: Mapping[str, str]
+) -> JobFileError | None:
+    """The error of a file whose failure handler's name is taken."""
+    handler = definition.handler
+    if handler is None or handler.name not in places:
+        return None
+    return shared_handler_name(source, handler.name, places[handler.name])

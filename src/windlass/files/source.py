@@ -7,7 +7,7 @@ files of the folder, never out of it, and what anybody on the machine may write 
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,6 +66,14 @@ class Reading:
             for source in self.sources.values()
             for depth in range(len(source.parts))
         )
+
+    def holds(self, module: str, names: Sequence[str]) -> bool:
+        """Whether an import of a module, or of names from it, means something in this folder."""
+        place = tuple(module.split(".")[1:])
+        if place:
+            return place in self.modules or place in self.packages
+        inside = any((name,) in self.modules or (name,) in self.packages for name in names)
+        return inside or () in self.modules or not names
 
     @cached_property
     def text(self) -> Folder:

@@ -4,8 +4,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from windlass import codec
-from windlass.domain.run import JobRecord
+from windlass.domain.run import JobRecord, RunDefaults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,10 @@ class StoredJob:
     parameters: tuple[dict[str, Any], ...] | None
     """What its runs take, each with its `name` and whether it is `required`; None: anything."""
     default_input: Any
+    defaults: dict[str, Any]
+    """What its runs have unless their enqueue says otherwise; times in seconds."""
+    on_failure: str | None
+    """The job that handles failures of its runs."""
     version: str | None
     created_at: datetime
     """When a worker first had it."""
@@ -49,6 +55,8 @@ def stored_job(record: JobRecord) -> StoredJob:
         retry=record.retry,
         parameters=record.parameters,
         default_input=codec.decode(record.default_input),
+        defaults=msgspec.to_builtins(record.defaults or RunDefaults()),
+        on_failure=None if record.on_failure is None else record.on_failure.job,
         version=record.version,
         created_at=record.created_at.astimezone(UTC),
         updated_at=record.updated_at.astimezone(UTC),

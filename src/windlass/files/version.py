@@ -7,7 +7,8 @@ lives as long as something that it defined is held (the registry, or a running a
 modules leave `sys.modules`, and the memory is free.
 
 All files of a folder are one package: `from ._helpers import x` and `from jobs._helpers import x`
-mean the same, and job files may import each other.
+mean the same, and job files may import each other. What the folder lacks is looked for in a package
+of the same name elsewhere, if there is one.
 """
 
 import builtins
@@ -19,7 +20,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_loader
+from importlib.util import find_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,7 +43,7 @@ class Version:
         self.folder = reading.folder
         self.root = f"{reading.folder.name}@{next(_numbers)}"
         self.own_name = _own_name(reading.folder)
-        self.builtins = _builtins(self.root, self.own_name)
+        self.builtins = _builtins(self.root, self.own_name, reading)
         self.cache = known
         _living[self.root] = self
         weakref.finalize(self, _forget, self.root).atexit = False
@@ -142,16 +143,25 @@ def _own_name(folder: Path) -> str | None:
     return folder.name if folder.name.isidentifier() and not beside.exists() else None
 
 
-def _builtins(root: str, own_name: str | None) -> Mapping[str, Any]:
+def _builtins(root: str, own_name: str | None, reading: Reading) -> Mapping[str, Any]:
     """Python's own, with an import that knows the folder by its name."""
 
     def import_(name: str, *args: Any, **kwargs: Any) -> ModuleType:
         level = kwargs.get("level", args[3] if len(args) > 3 else 0)
         if level == 0 and own_name is not None and name.partition(".")[0] == own_name:
-            name = root + name[len(own_name) :]
+            names = kwargs.get("fromlist", args[2] if len(args) > 2 else None) or ()
+            if reading.holds(name, names) or not _is_elsewhere(own_name, reading.folder):
+                name = root + name[len(own_name) :]
         return builtins.__import__(name, *args, **kwargs)
 
     return {**vars(builtins), "__import__": import_}
+
+
+def _is_elsewhere(name: str, folder: Path) -> bool:
+    """Whether Python finds a package of this name in another place."""
+    spec = find_spec(name)
+    places = () if spec is None else spec.submodule_search_locations or ()
+    return any(Path(place).resolve() != folder for place in places)
 
 
 def _forget(root: str) -> None:

@@ -32,6 +32,7 @@ from windlass.errors import BadOption, StoreBusy, UsageError
 from windlass.files.definition import Plan
 from windlass.requester import Requester
 from windlass.schedules.deleting import delete_wholly
+from windlass.schedules.view import Schedule
 from windlass.schedules.wanted import ScheduleTerms, Wanted
 from windlass.store.flow import Flow
 
@@ -70,6 +71,7 @@ class SyncReport:
     unchanged: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     failed: dict[str, UsageError] = field(default_factory=dict)
+    terms: dict[str, dict[str, str]] = field(default_factory=dict)  # of what was written
     busy: StoreBusy | None = None  # some are not stored yet: somebody has them locked
     left: Sequence[ScheduleRow] = ()  # stored as declared in code, which does not declare them
 
@@ -109,6 +111,11 @@ class Declarations:
             raise BadOption("key", f"{FILE!r} begins the keys of job files' own schedules")
         self._declared[key] = declared
         return declared
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Declare these no longer; what is stored stays."""
+        for key in keys:
+            del self._declared[key]
 
     def sync(self) -> Flow[SyncReport]:
         """Store what is declared; report what is stored as declared, and is not any more."""
@@ -191,6 +198,8 @@ class Declarations:
                 yield from self._store([one], report)
             return
         for item, answer in zip(some, answers, strict=True):
+            if answer.what in (PutOutcome.CREATED, PutOutcome.CHANGED):
+                report.terms[item.key or item.id] = _shown_terms(answer.row)
             kept = {
                 PutOutcome.CREATED: report.created,
                 PutOutcome.CHANGED: report.changed,
@@ -236,7 +245,8 @@ class Declarations:
             ("schedule removed with its file", report.removed),
         ):
             for key in keys:
-                log.info(what, extra={"schedule": key})
+                # Code and job files have different defaults: what counts is said.
+                log.info(what, extra={"schedule": key, **report.terms.get(key, {})})
         for key, error in report.failed.items():
             log.error("schedule not stored", extra={"schedule": key, "error": str(error)})
         for row in report.left:
@@ -254,9 +264,22 @@ class Declarations:
 
 def _of_file(name: str, plan: Plan) -> Declared:
     terms = ScheduleTerms(
-        cron=plan.cron, timezone=plan.timezone, overlap=plan.overlap, catch_up=plan.catch_up
+        cron=plan.cron,
+        interval=plan.interval,
+        timezone=plan.timezone,
+        overlap=plan.overlap,
+        catch_up=plan.catch_up,
     )
     return Declared(key=FILE + name, job=name, terms=terms)
+
+
+def _shown_terms(row: ScheduleRow) -> dict[str, str]:
+    view = Schedule(row)
+    return {
+        "when": view.when,
+        "overlap": row.overlap.value,
+        "catch_up": str(view.timetable.catch_up),
+    }
 
 
 def _batches(new: Sequence[NewSchedule]) -> Iterator[Sequence[NewSchedule]]:

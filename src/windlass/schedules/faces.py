@@ -49,7 +49,7 @@ class ScheduleFaces:
         return await verbs.aperform(verbs.sync())
 
     def left(self) -> Sequence[Schedule]:
-        """The schedules that are stored as declared, and that this code does not declare."""
+        """List stored schedules that some code declared, and that this code does not declare."""
         verbs = self._verbs
         return verbs.perform(verbs.left())
 
@@ -59,7 +59,7 @@ class ScheduleFaces:
         return await verbs.aperform(verbs.left())
 
     def prune(self) -> Sequence[Schedule]:
-        """Delete those, and return them. They may be another program's: look first."""
+        """Delete what `left` lists, and return it. Look first: it may be another program's."""
         verbs = self._verbs
         return verbs.perform(verbs.prune())
 
@@ -76,7 +76,7 @@ class ScheduleFaces:
         input: Mapping[str, Any] | None = None,
         **terms: Unpack[ScheduleTerms],
     ) -> Schedule:
-        """Make a schedule, or change the one that has this key to what is said here.
+        """Make a schedule, or change the one with this key to what you say here.
 
         One that is known and the same is left as it is, and one that is paused stays so.
         """
@@ -96,7 +96,7 @@ class ScheduleFaces:
         return await verbs.aperform(verbs.put(job, key=key, input=input, **terms))
 
     def get(self, schedule: str) -> Schedule:
-        """Read one, by key or id; raises ScheduleNotFound."""
+        """Read a schedule by its key or id. Raises ScheduleNotFound."""
         verbs = self._verbs
         return verbs.perform(verbs.get(schedule))
 
@@ -106,7 +106,7 @@ class ScheduleFaces:
         return await verbs.aperform(verbs.get(schedule))
 
     def list(self, **query: Unpack[ListSchedules]) -> Sequence[Schedule]:
-        """A page of schedules, newest first; the next page: before=the last one's id."""
+        """List schedules, newest first; for the next page, pass the last one's id as `before`."""
         verbs = self._verbs
         return verbs.perform(verbs.list(**query))
 
@@ -122,7 +122,7 @@ class ScheduleFaces:
         input: Mapping[str, Any] | None = None,
         **terms: Unpack[ScheduleTerms],
     ) -> Schedule:
-        """Change some of its terms, or its input; what is not named stays."""
+        """Change some terms of a schedule, or its input; the others stay as they are."""
         verbs = self._verbs
         return verbs.perform(verbs.change(schedule, input=input, **terms))
 
@@ -138,7 +138,7 @@ class ScheduleFaces:
         return await verbs.aperform(verbs.change(schedule, input=input, **terms))
 
     def pause(self, schedule: str) -> Schedule:
-        """Let no slot of it fire until it is resumed."""
+        """Pause a schedule: no slot fires until it is resumed."""
         verbs = self._verbs
         return verbs.perform(verbs.pause(schedule))
 
@@ -148,7 +148,7 @@ class ScheduleFaces:
         return await verbs.aperform(verbs.pause(schedule))
 
     def resume(self, schedule: str) -> Schedule:
-        """Go on with the first slot after now; those of the pause are neither run nor missed."""
+        """Resume a schedule with the first slot after now; those of the pause are not missed."""
         verbs = self._verbs
         return verbs.perform(verbs.resume(schedule))
 
@@ -158,7 +158,7 @@ class ScheduleFaces:
         return await verbs.aperform(verbs.resume(schedule))
 
     def trigger(self, schedule: str, *, overlap: str | Overlap | None = None) -> Run | None:
-        """Make a run of it now, besides its slots; it works on a paused one as well.
+        """Make a run now, in addition to the slots; works for a paused schedule too.
 
         Its policy counts, unless `overlap` is given: where an earlier run is live and the policy
         is "skip" it raises ScheduleBusy; where it is "queue" it returns None, and the run is made
@@ -201,7 +201,7 @@ class ScheduleFaces:
         return await verbs.aperform(verbs.backfill(schedule, start, end, overlap=overlap))
 
     def delete(self, schedule: str) -> None:
-        """Delete it and the record of its slots; its runs stay. Raises ScheduleNotFound."""
+        """Delete a schedule and the record of its slots; its runs stay. Raises ScheduleNotFound."""
         verbs = self._verbs
         return verbs.perform(verbs.delete(schedule))
 
@@ -213,7 +213,7 @@ class ScheduleFaces:
     def slots(
         self, schedule: str, *, before: datetime | None = None, limit: int = 50
     ) -> Sequence[SlotRow]:
-        """What became of its slots, newest first."""
+        """List the slots of a schedule, newest first, and what became of each."""
         verbs = self._verbs
         return verbs.perform(verbs.slots(schedule, before=before, limit=limit))
 
@@ -225,7 +225,7 @@ class ScheduleFaces:
         return await verbs.aperform(verbs.slots(schedule, before=before, limit=limit))
 
     def events(self, schedule: str, *, after: int = 0, limit: int = 1000) -> Sequence[Event]:
-        """Its history, in order: made, changed, paused, missed, skipped."""
+        """List the events of a schedule in order: made, changed, paused, missed, skipped."""
         verbs = self._verbs
         return verbs.perform(verbs.events(schedule, after=after, limit=limit))
 

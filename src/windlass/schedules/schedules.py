@@ -1,6 +1,6 @@
 """`app.schedules`: the schedules of an application, those that its code declares included."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from windlass.client.scope import Scope
@@ -36,3 +36,7 @@ class Schedules(ScheduleFaces):
     ) -> Declared:
         """As `app.schedule`."""
         return self._declarations.declare(job, key, input, terms)
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Declare these no longer; what is stored stays."""
+        self._declarations.forget(keys)

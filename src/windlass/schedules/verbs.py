@@ -90,11 +90,11 @@ class ScheduleVerbs(Verbs):
         return report
 
     def left(self) -> Flow[Sequence[Schedule]]:
-        """The schedules that are stored as declared, and that this code does not declare."""
+        """List stored schedules that some code declared, and that this code does not declare."""
         return [Schedule(row) for row in (yield from self._declarations.left())]
 
     def prune(self) -> Flow[Sequence[Schedule]]:
-        """Delete those, and return them. They may be another program's: look first."""
+        """Delete what `left` lists, and return it. Look first: it may be another program's."""
         return [Schedule(row) for row in (yield from self._declarations.prune())]
 
     def put(
@@ -105,7 +105,7 @@ class ScheduleVerbs(Verbs):
         input: Mapping[str, Any] | None = None,
         **terms: Unpack[ScheduleTerms],
     ) -> Flow[Schedule]:
-        """Make a schedule, or change the one that has this key to what is said here.
+        """Make a schedule, or change the one with this key to what you say here.
 
         One that is known and the same is left as it is, and one that is paused stays so.
         """
@@ -122,11 +122,11 @@ class ScheduleVerbs(Verbs):
         return Schedule(stored[0].row)
 
     def get(self, schedule: str) -> Flow[Schedule]:
-        """Read one, by key or id; raises ScheduleNotFound."""
+        """Read a schedule by its key or id. Raises ScheduleNotFound."""
         return Schedule((yield from self._find(schedule)))
 
     def list(self, **query: Unpack[ListSchedules]) -> Flow[Sequence[Schedule]]:
-        """A page of schedules, newest first; the next page: before=the last one's id."""
+        """List schedules, newest first; for the next page, pass the last one's id as `before`."""
         rows = yield self._scope.store.operations.list_schedules(_filter(self._scope.tenant, query))
         return [Schedule(row) for row in rows]
 
@@ -137,7 +137,7 @@ class ScheduleVerbs(Verbs):
         input: Mapping[str, Any] | None = None,
         **terms: Unpack[ScheduleTerms],
     ) -> Flow[Schedule]:
-        """Change some of its terms, or its input; what is not named stays."""
+        """Change some terms of a schedule, or its input; the others stay as they are."""
         row = yield from self._find(schedule)
         given: dict[str, Any] = {k: v for k, v in terms.items() if v is not None}
         overlap = given.pop("overlap", row.overlap)
@@ -162,7 +162,7 @@ class ScheduleVerbs(Verbs):
         return Schedule(stored[0].row)
 
     def pause(self, schedule: str) -> Flow[Schedule]:
-        """Let no slot of it fire until it is resumed."""
+        """Pause a schedule: no slot fires until it is resumed."""
         row = yield from self._find(schedule)
         paused = yield self._scope.store.operations.enable_schedule(row.ref, False)
         found = Schedule(_there(schedule, paused))
@@ -170,7 +170,7 @@ class ScheduleVerbs(Verbs):
         return found
 
     def resume(self, schedule: str) -> Flow[Schedule]:
-        """Go on with the first slot after now; those of the pause are neither run nor missed."""
+        """Resume a schedule with the first slot after now; those of the pause are not missed."""
         for _ in range(_TRIES):
             row = yield from self._find(schedule)
             if row.enabled:
@@ -186,7 +186,7 @@ class ScheduleVerbs(Verbs):
         raise ScheduleBusy(schedule, "it is being changed over and over")
 
     def trigger(self, schedule: str, *, overlap: str | Overlap | None = None) -> Flow[Run | None]:
-        """Make a run of it now, besides its slots; it works on a paused one as well.
+        """Make a run now, in addition to the slots; works for a paused schedule too.
 
         Its policy counts, unless `overlap` is given: where an earlier run is live and the policy
         is "skip" it raises ScheduleBusy; where it is "queue" it returns None, and the run is made
@@ -249,21 +249,21 @@ class ScheduleVerbs(Verbs):
         return Backfilled(runs=runs, waiting=waiting, skipped=skipped)
 
     def delete(self, schedule: str) -> Flow[None]:
-        """Delete it and the record of its slots; its runs stay. Raises ScheduleNotFound."""
+        """Delete a schedule and the record of its slots; its runs stay. Raises ScheduleNotFound."""
         row = yield from self._find(schedule)
         yield from delete_wholly(self._scope.store, row.ref)
 
     def slots(
         self, schedule: str, *, before: datetime | None = None, limit: int = 50
     ) -> Flow[Sequence[SlotRow]]:
-        """What became of its slots, newest first."""
+        """List the slots of a schedule, newest first, and what became of each."""
         row = yield from self._find(schedule)
         page = self._scope.store.operations.list_slots(row.ref, before, limit)
         found: Sequence[SlotRow] = yield page
         return found
 
     def events(self, schedule: str, *, after: int = 0, limit: int = 1000) -> Flow[Sequence[Event]]:
-        """Its history, in order: made, changed, paused, missed, skipped."""
+        """List the events of a schedule in order: made, changed, paused, missed, skipped."""
         row = yield from self._find(schedule)
         subject = RunRef(row.tenant, row.id)
         found = yield self._scope.store.operations.list_events(subject, after, limit)
@@ -305,7 +305,7 @@ class ScheduleVerbs(Verbs):
             page = wanted[first : first + MOST_PER_PAGE]
             records = yield self._scope.store.operations.get_runs(self._scope.tenant, page)
             found.update((record.id, record) for record in records)
-        return [Run(self._scope, found[run]) for run in wanted if run in found]
+        return [Run(self._scope, found[run], created=True) for run in wanted if run in found]
 
 
 def _filter(tenant: str, query: ListSchedules) -> ScheduleFilter:

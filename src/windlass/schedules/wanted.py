@@ -117,6 +117,8 @@ def schedule_options(using: Using) -> ScheduleOptions:
         timeout=None if own is None else own.timeout,
         expires=using.expires_in,
         deadline=using.deadline_in,
+        trace=using.trace,
+        metadata=None if using.metadata is None else msgspec.json.decode(using.metadata),
     )
 
 

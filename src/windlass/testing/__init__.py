@@ -8,8 +8,9 @@
         assert testing.drain(windlass_app).succeeded
 
 Nothing here is a mock. Runs go through the real store, codec and attempt; what differs is the
-clock, and that they run one at a time, here, when told to. What writes refuses an application that
-is not on such a clock (:func:`isolated` puts it there), so that no test can touch a store in use.
+clock, and that they run one at a time, here, when told to. What is here refuses an application that
+is not on such a clock (:func:`isolated` puts it there), and in a test session no other store is
+opened at all (:mod:`windlass.guard`), so that no test can touch a store in use.
 
 The names are imported when first used, since pytest imports this package in every project that
 has Windlass installed.
@@ -25,26 +26,41 @@ if TYPE_CHECKING:
     from windlass.testing.draining import Drained, EndlessDrain, adrain, drain
     from windlass.testing.factories import amake_run, make_run
     from windlass.testing.inline import inline
-    from windlass.testing.places import clock_of, isolated
+    from windlass.testing.places import clock_of, isolated, real_store
+    from windlass.testing.steps import (
+        SimulatedCrash,
+        answer,
+        answer_approval,
+        crash_after,
+        stand_in,
+    )
+    from windlass.testing.transactions import in_transaction
 
 __all__ = [
     "Drained",
     "EndlessDrain",
     "Given",
+    "SimulatedCrash",
     "VirtualClock",
     "adrain",
     "amake_run",
+    "answer",
+    "answer_approval",
     "arun_job",
     "assert_enqueued",
     "clock_of",
+    "crash_after",
     "drain",
     "enqueued",
     "given",
+    "in_transaction",
     "inline",
     "isolated",
     "make_run",
+    "real_store",
     "refute_enqueued",
     "run_job",
+    "stand_in",
 ]
 
 _HOMES = {
@@ -54,7 +70,9 @@ _HOMES = {
     "draining": "Drained EndlessDrain adrain drain",
     "factories": "amake_run make_run",
     "inline": "inline",
-    "places": "clock_of isolated",
+    "places": "clock_of isolated real_store",
+    "steps": "SimulatedCrash answer answer_approval crash_after stand_in",
+    "transactions": "in_transaction",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

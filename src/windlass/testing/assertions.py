@@ -11,9 +11,10 @@ from windlass.client.filters import MOST_PER_PAGE, ListOptions
 from windlass.client.requests import check_instant
 from windlass.domain.states import Status
 from windlass.duration import Duration, parse_duration
-from windlass.errors import BadOption, BadPayload, UsageError
+from windlass.errors import BadOption, BadPayload, UnknownJob, UsageError
 from windlass.job import Job
 from windlass.testing.attempts import BY_HAND
+from windlass.testing.places import refuse_real_store
 
 AnyJob = Job[Any, Any, Any]
 
@@ -26,6 +27,10 @@ def enqueued(app: Windlass, job: "AnyJob | str | None" = None) -> Sequence[Run]:
 
     Those of `run_job` are not among them: nobody enqueued them.
     """
+    refuse_real_store(app)
+    whereabouts = getattr(app.store, "whereabouts", None)
+    if whereabouts is not None:
+        whereabouts.refuse_unseen()
     found: list[Run] = []
     query: ListOptions = {"limit": MOST_PER_PAGE}
     if job is not None:
@@ -171,8 +176,22 @@ def _name(job: "AnyJob | str") -> str:
 
 
 def _app_of(job: "AnyJob | str", app: Windlass | None) -> Windlass:
-    if app is not None:
-        return app
-    if isinstance(job, str):
+    """The application whose store is looked at, which must be the one that has the job."""
+    if not isinstance(job, str):
+        if app is not None and app is not job.app:
+            raise UsageError(
+                f"{job.name!r} is a job of another application than app=, whose store has none of "
+                "its runs: leave app= out, or name the application under test in pytest's ini file."
+            )
+        return job.app
+    if app is None:
         raise UsageError(f"Which application has {job!r}? Give app=, or the job itself.")
-    return job.app
+    if job not in app.jobs and job not in _stored_jobs(app):
+        raise UnknownJob(job, list(app.jobs))
+    return app
+
+
+def _stored_jobs(app: Windlass) -> set[str]:
+    """The jobs that were enqueued by name, or served by another program."""
+    refuse_real_store(app)
+    return {row.name for row in app.store.run(app.store.operations.list_jobs(app.settings.tenant))}

@@ -16,8 +16,8 @@ import msgspec
 from windlass import codec
 from windlass.app import Windlass
 from windlass.client import Using
-from windlass.domain.outcome import Cancel, Outcome, Snooze
-from windlass.domain.run import Claimed, Finish, RunRef
+from windlass.domain.outcome import Cancel, ContinueAs, Outcome, Snooze
+from windlass.domain.run import Claimed, Event, Finish, RunRecord, RunRef
 from windlass.domain.states import Failure, Status
 from windlass.engine.holdings import Stop
 from windlass.errors import RunFailed, UsageError
@@ -30,10 +30,12 @@ from windlass.testing.worker import LoneWorker
 BY_HAND = "windlass.testing:run_job"
 """The tag of the runs made here."""
 
+_EVENTS = 10  # more than one attempt leaves
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the handler is to find in its context."""
+    """What the handler finds in its context."""
 
     attempt: int = 1
     slot: datetime | None = None
@@ -48,16 +50,17 @@ def given(
     canceled: bool = False,
     stopping: bool = False,
 ) -> Given:
-    """What the handler is to find: `run_job(job, ctx=given(attempt=3))`."""
+    """Say what the handler finds in its context: `run_job(job, ctx=given(attempt=3))`."""
     if attempt < 1:
         raise UsageError("Attempts are counted from 1.")
     return Given(attempt=attempt, slot=slot, canceled=canceled, stopping=stopping)
 
 
 def run_job(job: Job[Any, Any, Any], /, *args: Any, ctx: Given | None = None, **kwargs: Any) -> Any:
-    """Run a job's handler once with these arguments; returns its result as JSON has it.
+    """Run a job's handler once with these arguments; return its result as plain JSON.
 
-    What it raises is raised. `Snooze` and `Cancel` are returned; after `Fail`, RunFailed is raised.
+    What it raises is raised. `Snooze`, `Cancel` and `ContinueAs`, with its arguments by name, are
+    returned; after `Fail`, RunFailed is raised.
     An application that is not isolated gets a store of its own for the call.
     """
     with _somewhere(job.app):
@@ -88,9 +91,11 @@ class _Trial:
         # Whatever its options say of a key, a delay, an expiry or a deadline: it is to run now, by
         # itself.
         own = request.using
+        options = own.options and msgspec.structs.replace(own.options, unique=None)
         using = Using(
-            priority=own.priority, queue=own.queue, options=own.options, tags=(*own.tags, BY_HAND)
-        )
+            priority=own.priority, queue=own.queue, options=options, tags=(*own.tags, BY_HAND),
+            trace=own.trace, metadata=own.metadata,
+        )  # fmt: skip
         new_id, tenant = self._app.sources.new_id(), self._app.settings.tenant
         self._new = msgspec.structs.replace(request, using=using).new_run(new_id, tenant)
         self.worker = LoneWorker(self._app)
@@ -117,9 +122,18 @@ class _Trial:
 
     def _end(self, claimed: Claimed) -> Procedure[None]:
         """A try by hand leaves nothing behind that a drain would try again."""
-        record = yield self._app.store.operations.get_run(claimed.ref)
-        if record is not None and not record.status.finished:
-            yield self._app.store.operations.cancel(claimed.ref, "tried by hand")
+        operations = self._app.store.operations
+        record: RunRecord | None = yield operations.get_run(claimed.ref)
+        left = claimed.ref
+        if record is not None and record.status is Status.FAILED:
+            last: Event = (yield operations.list_events(claimed.ref, 0, _EVENTS))[-1]
+            handler = (last.data or {}).get("handled_by")
+            if handler is None:
+                return
+            left = RunRef(claimed.tenant, handler)
+        elif record is None or record.status.finished:
+            return
+        yield operations.cancel(left, "tried by hand")
 
 
 def result_of(claimed: Claimed, finish: Finish | None, raised: BaseException | None) -> Any:
@@ -131,6 +145,8 @@ def result_of(claimed: Claimed, finish: Finish | None, raised: BaseException | N
             return None if finish.result is None else codec.decode(finish.result)
         case Outcome.SNOOZED:
             return Snooze(finish.delay or 0.0)
+        case Outcome.CONTINUED:
+            return ContinueAs(**codec.decode(finish.result or b"{}"))
         case Outcome.CANCELED if raised is None:
             return Cancel(finish.error.message if finish.error else "")
         case _:

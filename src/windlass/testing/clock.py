@@ -17,7 +17,7 @@ from windlass.errors import UsageError
 from windlass.sources import ManualClock, SystemClock
 
 START = "2030-01-01T00:00:00Z"
-"""When tests begin: always the same, lest one fail on the night when the clocks change."""
+"""When tests begin: always the same, so that none depends on the day it is run."""
 
 
 class VirtualClock(ManualClock):
@@ -28,6 +28,7 @@ class VirtualClock(ManualClock):
         self._real = SystemClock()
         super().__init__(self._real.now() if start == "now" else parse_moment("start", start))
         self._before_moving: list[Callable[[], object]] = []
+        self.stage: object = None  # what the test has put around durable steps, see `steps.py`
 
     def monotonic(self) -> float:
         """The seconds that have really passed, and those by which it was moved."""
@@ -40,7 +41,7 @@ class VirtualClock(ManualClock):
         super().advance(by if isinstance(by, timedelta) else seconds)
 
     def travel(self, to: Moment) -> None:
-        """Let time pass until an instant, e.g. "2030-03-31T03:00+02:00". Never back."""
+        """Let time pass until an instant, such as "2030-03-31T03:00+02:00"; never back."""
         target = parse_moment("to", to)
         now = self.now()
         if target < now:

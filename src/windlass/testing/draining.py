@@ -15,6 +15,7 @@ The order is that of a worker with one seat: by priority and age within a queue,
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Literal
 
 from windlass.app import Windlass
@@ -24,7 +25,7 @@ from windlass.domain.scheduling.rows import DueReply
 from windlass.domain.scheduling.rules import parse_moment
 from windlass.domain.states import Status
 from windlass.duration import Duration, parse_duration
-from windlass.testing.faces import Procedure, aperform, perform, refuse_inside_loop
+from windlass.testing.faces import Procedure, Work, aperform, perform, refuse_inside_loop
 from windlass.testing.places import clock_of
 from windlass.testing.worker import LoneWorker
 
@@ -34,7 +35,7 @@ Until = Literal["idle"] | Duration | datetime
 
 
 class EndlessDrain(AssertionError):
-    """A drain that has run as many attempts as it may, with more to come."""
+    """A drain has made as many attempts as it may, and there is more to do."""
 
     def __init__(self, limit: int, jobs: str) -> None:
         super().__init__(limit, jobs)
@@ -82,11 +83,16 @@ class Drained:
 
     @property
     def scheduled(self) -> Sequence[Run]:
-        """Those that are to be tried again later: failed once more, or snoozed."""
+        """Those that go on later: they failed, snoozed, or sleep."""
         return self._with(Status.SCHEDULED)
 
+    @property
+    def waiting(self) -> Sequence[Run]:
+        """Those that wait for a signal."""
+        return self._with(Status.WAITING)
+
     def check(self) -> "Drained":
-        """Raise AssertionError, with their errors, unless each of them succeeded; else itself."""
+        """Raise AssertionError, with the errors, if a run did not succeed; else return itself."""
         __tracebackhide__ = True
         bad = [run for run in self.runs if run.status is not Status.SUCCEEDED]
         if bad or any(count for count, _ in self._untried()):
@@ -94,10 +100,11 @@ class Drained:
         return self
 
     def __str__(self) -> str:
-        states = ("succeeded", "failed", "canceled", "scheduled")
+        states = ("succeeded", "failed", "canceled", "scheduled", "waiting")
         found = [f"{len(getattr(self, s))} {s}" for s in states if getattr(self, s)]
         found += [f"{n} {what}" for n, what in self._untried() if n]
-        return f"{self.attempts} attempts of {len(self.runs)} runs: {', '.join(found) or 'nothing'}"
+        attempts, runs = _count(self.attempts, "attempt"), _count(len(self.runs), "run")
+        return f"{attempts} of {runs}: {', '.join(found) or 'nothing'}"
 
     def _untried(self) -> Sequence[tuple[int, str]]:
         return (
@@ -161,7 +168,7 @@ class _Draining:
             ran = yield from self._run_ready()
             if ran or following is None:
                 continue  # what ran may have made more, or timers
-            if not self._jump(following):
+            if not (yield from self._jump(following)):
                 return (yield from self._report())
 
     def _move(self) -> Procedure["_Following | None"]:
@@ -184,7 +191,7 @@ class _Draining:
             yield from self.worker.record(finish)
         return self._tally.attempts > before
 
-    def _jump(self, following: "_Following") -> bool:
+    def _jump(self, following: "_Following") -> Procedure[bool]:
         """Go to the next due time; false where there is none, or none that is wanted."""
         now, end = self._clock.now(), self._end
         times = [t for t in (following.timer, following.slot) if t is not None and t > now]
@@ -198,7 +205,8 @@ class _Draining:
         if target <= now:
             return False
         self._count("")
-        self._clock.travel(target)
+        # Not on a loop: who hears of it stores the schedules that the application declares.
+        yield Work(call=partial(self._clock.travel, target))
         return True
 
     def _count(self, job: str) -> None:
@@ -240,6 +248,10 @@ def _end(until: Until, now: datetime) -> datetime | None:
     if isinstance(until, datetime):
         return parse_moment("until", until)
     return now + timedelta(seconds=parse_duration(until))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _described(run: Run) -> str:

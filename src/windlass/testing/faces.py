@@ -3,7 +3,8 @@
 A procedure is a generator. It yields store calls and pieces of work, and is sent what comes of
 them. :func:`perform` does them here, in the calling thread: sync handlers find no event loop that
 is running, async ones run on a loop of our own, which is not the thread's. :func:`aperform` does
-them on the caller's loop, and sync handlers in a thread, as a worker does.
+them on the caller's loop, and sync handlers in a thread, as a worker does. A test with a bridge
+(:mod:`windlass.testing.bridge`) has both done where its framework wants them.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from windlass.errors import UsageError
 from windlass.offloop import off_loop
 from windlass.store.flow import adrive, drive
 from windlass.store.interface import Call, Store
+from windlass.testing.bridge import current_bridge
 
 T = TypeVar("T")
 
@@ -64,12 +66,25 @@ class OwnLoop:
 
 def perform(store: Store, procedure: Procedure[T], afterwards: Procedure[None] | None = None) -> T:
     """Do it here, blocking; `afterwards` is done whatever became of it."""
+    bridge = current_bridge.get()
+    if bridge is not None:
+        return bridge.run(lambda: _perform_bridged(store, procedure, afterwards))
     with OwnLoop(store) as loop:
         try:
             return _drive(store, loop, procedure)
         finally:
             if afterwards is not None:
                 _drive(store, loop, afterwards)
+
+
+async def _perform_bridged(
+    store: Store, procedure: Procedure[T], afterwards: Procedure[None] | None
+) -> T:
+    """On a loop that is about to go, and the connections that it opened with it."""
+    try:
+        return await aperform(store, procedure, afterwards)
+    finally:
+        await store.aclose()
 
 
 async def aperform(
@@ -125,6 +140,9 @@ async def _adrive(store: Store, procedure: Procedure[T]) -> T:
         if isinstance(step, Call):
             return await store.arun(step)
         if step.call is not None:
+            bridge = current_bridge.get()
+            if bridge is not None:
+                return await bridge.call(step.call)
             return await off_loop(step.call, "windlass-testing")
         return None if step.coroutine is None else await step.coroutine()
 

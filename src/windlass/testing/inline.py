@@ -24,7 +24,7 @@ from windlass.testing.worker import LoneWorker
 
 @contextmanager
 def inline(app: Windlass) -> Iterator[Windlass]:
-    """Run everything that is enqueued inside the block at once, where it is enqueued."""
+    """Run whatever the block enqueues at once, before `enqueue` returns."""
     clock_of(app)
     with app.ground.performing(lambda runs: _Inline(app, runs)):
         yield app
@@ -40,12 +40,12 @@ class _Inline:
     def run(self, store: Store) -> Sequence[Run]:
         worker = LoneWorker(self.app)
         records = perform_anywhere(store, _run_each(worker, self.runs), worker.leave())
-        return [Run(self.app.scope, record) for record in records]
+        return [run.become(record) for run, record in zip(self.runs, records, strict=True)]
 
     async def arun(self, store: Store) -> Sequence[Run]:
         worker = LoneWorker(self.app)
         records = await aperform(store, _run_each(worker, self.runs), worker.leave())
-        return [Run(self.app.scope, record) for record in records]
+        return [run.become(record) for run, record in zip(self.runs, records, strict=True)]
 
 
 def _run_each(worker: LoneWorker, runs: Sequence[Run]) -> Procedure[Sequence[RunRecord]]:

@@ -14,10 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from windlass import guard
 from windlass.app import Windlass
 from windlass.config import Settings, find_file
 from windlass.domain.scheduling.rules import Moment
 from windlass.errors import UsageError
+from windlass.factories import made_by
 from windlass.sources import Sources
 from windlass.testing.clock import START, VirtualClock
 from windlass.testing.faces import Procedure, Work, perform_anywhere
@@ -69,13 +71,27 @@ def moved(
 @contextmanager
 def _prepared(app: Windlass, clock: VirtualClock) -> Iterator[Windlass]:
     """Bring the schema up to date; close the store afterwards."""
-    try:
-        app.store.migrate()
-        # Declared schedules count from where they are declared, not from the next drain.
-        clock.before_moving(app.schedules.sync)
-        yield app
-    finally:
-        perform_anywhere(app.store, _closing(app))
+    with guard.allowing(app.store.place):
+        try:
+            app.store.migrate()
+            # Declared schedules count from where they are declared, not from the next drain.
+            clock.before_moving(app.schedules.sync)
+            yield app
+        finally:
+            perform_anywhere(app.store, _closing(app))
+
+
+@contextmanager
+def real_store(app: Windlass) -> Iterator[Windlass]:
+    """Let a test use the application's own store, for a while: for tests that mean that very store.
+
+    Without this, a test session refuses to open it. Its connections are closed afterwards.
+    """
+    with guard.allowing(app.store.place):
+        try:
+            yield app
+        finally:
+            perform_anywhere(app.store, _closing(app))
 
 
 @contextmanager
@@ -110,10 +126,19 @@ def load(named: str | None, root: Path) -> Windlass | None:
     if folder not in sys.path:  # as the command line does
         sys.path.insert(0, folder)
     module, _, name = named.partition(":")
-    found = getattr(importlib.import_module(module), name or "app", None)
-    if not isinstance(found, Windlass):
+    imported, name = importlib.import_module(module), name or "app"
+    found = getattr(imported, name, None)
+    app = found if isinstance(found, Windlass) else made_by(found, imported, name)
+    if app is None:
         raise UsageError(f"{named} is no Windlass: name the application under test as module:name.")
-    return found
+    return app
+
+
+def refuse_real_store(app: Windlass) -> None:
+    """Raise UsageError if the application is on a real store, and nobody means that one."""
+    guard.check(app.store.place)
+    if not guard.is_allowed(app.store.place):
+        clock_of(app)
 
 
 def clock_of(app: Windlass) -> VirtualClock:
@@ -122,7 +147,7 @@ def clock_of(app: Windlass) -> VirtualClock:
     if not isinstance(clock, VirtualClock):
         raise UsageError(
             "This application is on its own store and the real clock, which tests must leave "
-            "alone: use the fixture windlass_app, or `with testing.isolated(app):`."
+            f"alone: {guard.way_to_test()}."
         )
     return clock
 

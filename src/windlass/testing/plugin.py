@@ -9,24 +9,32 @@ set none, and serve tests with and without one alike.
                      one without jobs; on an empty store and a virtual clock
     app              the same; a fixture `app` of a project's own counts more
     windlass_clock   its clock
+    windlass_database   the URL of a PostgreSQL database for tests that roll back (in_transaction)
 
     @pytest.mark.windlass(start="2030-03-30T12:00Z", max_attempts=1)      what one test needs
 
 The store is a temporary SQLite file; with --windlass-url or $WINDLASS_TEST_URL, a new database for
 each test on that PostgreSQL server, whose user needs CREATEDB.
+
+While pytest runs, no other store is opened (:mod:`windlass.guard`), except SQLite files in pytest's
+temporary folder. `windlass_real_stores = true` in the ini file takes that back.
 """
 
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from windlass import guard
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.testing.clock import VirtualClock
 
 APP = "windlass_app"
+REAL_STORES = "windlass_real_stores"
+_before = pytest.StashKey["str | None"]()
 MARK = "windlass(**options): what windlass_app gets, such as start= and settings"
 
 
@@ -40,11 +48,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a PostgreSQL server for windlass_app, instead of a SQLite file",
     )
     parser.addini(APP, "the application under test, as module:name", default=None)
+    parser.addini(REAL_STORES, "let tests open any store", type="bool", default=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Declare the test session, before any module of the project is imported."""
+    every_store = bool(early_config.getini(REAL_STORES))
+    early_config.stash[_before] = guard.begin(every_store=every_store)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
     config.addinivalue_line("markers", MARK)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The session is over; pytest may have been called by a program that goes on."""
+    if _before in config.stash:
+        guard.end(config.stash[_before])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: "pytest.FixtureDef[Any]",
+) -> Generator[None, object, object]:
+    """Stores in pytest's temporary folder were made for a test."""
+    value = yield
+    if isinstance(value, pytest.TempPathFactory):
+        guard.allow_folder(value.getbasetemp())
+    return value
 
 
 @pytest.fixture(scope="session")
@@ -56,13 +89,23 @@ def _windlass_template(request: pytest.FixtureRequest) -> Iterator["tuple[str, s
         yield None
         return
     from windlass.app import Windlass
-    from windlass.testing.places import scratch
+    from windlass.testing.places import real_store, scratch
 
     with scratch(server) as template:
-        app = Windlass(template)
-        app.migrate()
-        app.close()
+        with real_store(Windlass(template)) as app:
+            app.migrate()
         yield server, template
+
+
+@pytest.fixture(scope="session")
+def windlass_database(_windlass_template: "tuple[str, str] | None") -> Iterator[str]:
+    """The URL of a PostgreSQL database for the whole session, with Windlass' schema in it."""
+    if _windlass_template is None:
+        pytest.fail("windlass_database needs a PostgreSQL server: give --windlass-url.")
+    from windlass.testing.places import scratch
+
+    with scratch(*_windlass_template) as url:
+        yield url
 
 
 @pytest.fixture

@@ -8,10 +8,12 @@ and a thread for sync handlers. An attempt that took too long by the virtual clo
 import asyncio
 import os
 import socket
+from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
 
 from windlass.app import Windlass
+from windlass.domain.outcome import Outcome, decide_crash
 from windlass.domain.run import (
     Claimed,
     CycleReply,
@@ -22,16 +24,22 @@ from windlass.domain.run import (
     Want,
     WorkerInfo,
 )
+from windlass.domain.step import MOST_MAX_STEPS, Step, StepKind
+from windlass.durable.awaited import Patience
 from windlass.duration import MAX_SECONDS
 from windlass.engine.attempt import Runner, lateness, timeout_of
+from windlass.engine.attempt import finish as report
 from windlass.engine.environment import environment_of
 from windlass.engine.holdings import Holding, Stop
 from windlass.engine.scheduler import Scheduler
-from windlass.errors import RunNotFound
+from windlass.errors import ProcessDied, RunNotFound
+from windlass.gauge import Gauge
 from windlass.offloop import off_loop
 from windlass.resources import OpenResources, all_open, belong, close_all, open_all
+from windlass.testing.bridge import current_bridge
 from windlass.testing.faces import Procedure, Work
 from windlass.testing.places import clock_of
+from windlass.testing.steps import SimulatedCrash, stage_of
 
 SWEEP_LIMIT = 500
 
@@ -40,10 +48,15 @@ class Witness(Runner):
     """Runs attempts and keeps what the last one raised: the store has only its description."""
 
     raised: BaseException | None = None
+    max_crashes = 3
 
     def conclude_error(self, holding: Holding, error: BaseException) -> Finish | None:
         """What becomes of an attempt whose handler raised, or was stopped."""
         self.raised = error
+        if isinstance(error, SimulatedCrash):
+            before = holding.claimed.crash_count
+            verdict = decide_crash(crashes_before=before, max_crashes=self.max_crashes)
+            return report(holding, verdict, error=ProcessDied("for a test"))
         return super().conclude_error(holding, error)
 
     def too_late(self, holding: Holding) -> Finish:
@@ -60,7 +73,14 @@ class LoneWorker:
         self._app = app
         self._store = app.store
         self._resources = OpenResources(app.resource.openers)
-        self.runner = Witness(app.store, app.sources, self._resources, app.settings.payload_limit)
+        limit = app.settings.payload_limit
+        self.runner = Witness(app.store, app.sources, self._resources, limit, app.middleware.around)
+        # Time that a test does not let pass is not waited for.
+        self.runner.patience = Patience(in_seat=0.0, linger=0.0)
+        self.runner.max_crashes = app.settings.max_crashes
+        self.runner.max_steps = app.settings.max_steps
+        self.runner.stage = self._stage = stage_of(app)
+        self._gauge: Gauge | None = None  # of the last attempt
         self._claims = 0
         self._turn = 0  # of its claims alone: ends are numbered too
         self._fired = False
@@ -144,26 +164,51 @@ class LoneWorker:
 
     def attempt(self, holding: Holding) -> Procedure[Finish | None]:
         """Run the handler; returns what is to be recorded."""
-        self.runner.raised = None
+        self.runner.raised = self._gauge = None
         spec = holding.spec
         began = self._clock.monotonic()
         if spec.signature.is_async:
             finish: Finish | None = yield Work(coroutine=lambda: self._run_async(holding))
         else:
-            if spec.signature.takes_context and self._resources_used:
+            if self._resources_used and (spec.signature.takes_context or self._surrounded):
                 yield Work(coroutine=self._open)
             finish = yield from self._run_sync(holding)
         limit, stop = _limit_of(holding)
         if limit is not None and self._clock.monotonic() - began >= limit and holding.stop is None:
             holding.stop = stop
             finish = self.runner.too_late(holding)
+        holding.concluded = True
+        self._gauge = holding.gauge
         return finish
 
     def record(self, finish: Finish | None) -> Procedure[None]:
         """Tell the store; nothing where the lease is not ours any more."""
         if finish is not None:
             self._claims += 1
+            told = None if self._gauge is None else self._gauge.take()
+            if told is not None:  # before the end, as by the real one
+                yield self._store.operations.record_progress([told])
             yield self._store.operations.cycle(self.runner.worker, self._claims, (finish,), None)
+            if finish.outcome is Outcome.WAITING:
+                yield from self._answer(finish)
+
+    def _answer(self, finish: Finish) -> Procedure[None]:
+        """Send a run that waits the signals that the test has an answer for."""
+        operations, run = self._store.operations, RunRef(finish.tenant, finish.id)
+        if not self._stage.answers and not self._stage.approvals:
+            return
+        steps: Sequence[Step] = yield operations.list_steps(
+            run.tenant, run.id, None, MOST_MAX_STEPS
+        )
+        for step in steps:
+            if step.path not in finish.waits:
+                continue
+            if step.kind is StepKind.APPROVAL and (said := self._stage.said_to(step.path)):
+                yield operations.answer_approval(run, step.path, *said, None)
+            elif step.signal is not None:
+                payload = self._stage.answer(step.signal)
+                if payload is not None:
+                    yield operations.signal(run, step.signal, payload, None)
 
     def read(self, run: RunRef) -> Procedure[RunRecord]:
         """The run as it is now."""
@@ -175,12 +220,17 @@ class LoneWorker:
     # -- inside -------------------------------------------------------------------------------
 
     @property
+    def _surrounded(self) -> bool:
+        return bool(self._app.middleware.around)  # which get a context too
+
+    @property
     def _resources_used(self) -> bool:
         return bool(self._app.resource.openers)
 
     def _run_sync(self, holding: Holding) -> Procedure[Finish | None]:
         call = Work(call=lambda: self.runner.run_sync(holding))
-        if self._resources_used and not all_open(self._resources):
+        bridged = current_bridge.get() is not None  # then the loop runs meanwhile
+        if self._resources_used and not all_open(self._resources) and not bridged:
             # It will ask the loop for what could not be opened, so the loop must run.
             attempt = partial(self.runner.run_sync, holding)
             call = Work(coroutine=lambda: off_loop(attempt, "windlass-handler"))

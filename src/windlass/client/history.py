@@ -1,0 +1,115 @@
+"""What is known of one run: its steps, children, attempts and events, as flows."""
+
+import builtins
+from collections.abc import Sequence
+
+from windlass.client.approvals import ApprovalVerbs
+from windlass.client.filters import check_id, check_page
+from windlass.client.run import Run
+from windlass.domain.child import PAGE
+from windlass.domain.phase import PhaseState, phases_of
+from windlass.domain.run import Attempt, Event, RunRecord, RunRef
+from windlass.domain.step import Generation, Signal, Step, check_generation
+from windlass.errors import RunNotFound
+from windlass.store.flow import Flow
+from windlass.store.operations import Operations
+
+_EVENTS = 1000  # at once
+
+
+class HistoryVerbs(ApprovalVerbs):
+    """Look at what a run has done, and what it is doing."""
+
+    def steps(self, run: str, *, generation: int = 0) -> Flow[Sequence[Step]]:
+        """List what a run remembers of its steps, in the order in which they began.
+
+        `generation` is the number of an earlier one: see `generations`.
+        """
+        ref, found, after = self._ref(run), builtins.list[Step](), None
+        wanted = check_generation(generation)
+        while True:
+            page = yield self._operations.list_steps(ref.tenant, ref.id, after, _EVENTS, wanted)
+            found += page
+            if len(page) < _EVENTS:
+                return sorted(found, key=lambda step: (step.started_at, step.seq or 0, step.path))
+            after = page[-1].path
+
+    def generations(self, run: str) -> Flow[Sequence[Generation]]:
+        """List the inputs that a run went on from, oldest first: its handler has returned
+        `ContinueAs` so often. What it has now is `run.input`."""
+        ref, found, after = self._ref(run), builtins.list[Generation](), 0
+        while True:
+            page = yield self._operations.list_generations(ref.tenant, ref.id, after, _EVENTS)
+            found += page
+            if len(page) < _EVENTS:
+                return found
+            after = page[-1].number
+
+    def phases(self, run: str) -> Flow[Sequence[PhaseState]]:
+        """List the phases of a run, in order, and how far each is; one that is no pipeline has
+        the one phase `run`."""
+        record = yield from self._record(run)
+        steps = yield from self.steps(run)
+        known = yield from self._scope.requester.phases(record.job)
+        return phases_of(record, steps, known)
+
+    def signals(self, run: str) -> Flow[Sequence[Signal]]:
+        """List the signals that were sent to a run, in order; `taken_by` is the step that each
+        answered, None while none has asked for it."""
+        ref, found, after = self._ref(run), builtins.list[Signal](), 0
+        while True:
+            page = yield self._operations.list_signals(ref.tenant, ref.id, after, _EVENTS)
+            found += page
+            if len(page) < _EVENTS:
+                return found
+            after = page[-1].number
+
+    def children(self, run: str, *, limit: int | None = None) -> Flow[Sequence[Run]]:
+        """List the runs that a run has started as its children, by step and place; `limit`: the
+        first of them."""
+        ref, found, after = self._ref(run), builtins.list[Run](), None
+        while True:
+            size = PAGE if limit is None else min(PAGE, limit - len(found))
+            page = yield self._operations.list_children(ref.tenant, ref.id, None, after, size)
+            ids = [row.id for row in page]
+            records = yield self._operations.get_runs(ref.tenant, ids)
+            by_id = {record.id: record for record in records}
+            found += [Run(self._scope, by_id[id]) for id in ids if id in by_id]
+            if len(page) < PAGE or (limit is not None and len(found) >= limit):
+                return found
+            after = (page[-1].path, page[-1].n)
+
+    def attempts(
+        self, run: str, *, before: int | None = None, limit: int = 100
+    ) -> Flow[Sequence[Attempt]]:
+        """List the attempts of a run that have ended, newest first.
+
+        For the next page, pass the last one's number as `before`. `run.attempts` has the latest
+        hundred.
+        """
+        call = self._operations.list_attempts(self._ref(run), before, check_page("limit", limit))
+        found: Sequence[Attempt] = yield call
+        return found
+
+    def events(self, run: str, *, after: int = 0) -> Flow[Sequence[Event]]:
+        """List the events of a run in order, those after number `after`."""
+        ref, found = self._ref(run), builtins.list[Event]()
+        while True:
+            page = yield self._operations.list_events(ref, after, _EVENTS)
+            found += page
+            if len(page) < _EVENTS:
+                return found
+            after = page[-1].seq
+
+    @property
+    def _operations(self) -> Operations:
+        return self._scope.store.operations
+
+    def _ref(self, run: str) -> RunRef:
+        return RunRef(self._scope.tenant, check_id(run))
+
+    def _record(self, run: str) -> Flow[RunRecord]:
+        record: RunRecord | None = yield self._operations.get_run(self._ref(run))
+        if record is None:
+            raise RunNotFound(run)
+        return record
