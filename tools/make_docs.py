@@ -15,10 +15,10 @@ PAGE = DOCS / "states.md"
 TIME_PAGE = DOCS / "time.md"
 
 STATUSES = {
-    Status.SCHEDULED: "not yet due: a future time, a backoff, a snooze",
+    Status.SCHEDULED: "not yet due: a future time, a backoff, a snooze, a durable sleep",
     Status.QUEUED: "ready: a worker that knows the job may claim it now",
     Status.RUNNING: "a worker holds its lease",
-    Status.WAITING: "reserved: for a signal or for children",
+    Status.WAITING: "waits for a signal, without a worker",
     Status.PAUSED: "reserved: an operator stopped it for now",
     Status.SUCCEEDED: "ended well; has a result",
     Status.FAILED: "ended badly for good; `failure` says how",
@@ -26,12 +26,16 @@ STATUSES = {
 }
 
 VERBS = {
-    Verb.DUE: "its time has come",
+    Verb.DUE: "its time has come, or the signal that it waits for",
     Verb.CLAIM: "a worker takes its lease",
     Verb.SUCCEED: "the handler returned",
     Verb.FAIL: "it failed and will not be tried again",
     Verb.BACKOFF: "it failed and will be tried again",
     Verb.SNOOZE: "the handler asked to be called later",
+    Verb.SLEEP: "the handler sleeps durably, and gave its lease up",
+    Verb.HOLD: "a new child is held back: as many of its siblings are live as may be",
+    Verb.WAIT: "the handler waits for a signal, and gave its lease up",
+    Verb.CONTINUE: "the handler went on with another input and an empty history",
     Verb.RELEASE: "its worker stopped and gave it back",
     Verb.REAP: "its worker died",
     Verb.CRASH: "its worker died once too often",
@@ -42,6 +46,8 @@ VERBS = {
     Verb.RETRY: "an operator reopened it",
     Verb.RESCHEDULE: "an operator chose another time for it",
     Verb.REPRIORITIZE: "an operator chose another priority or queue for it",
+    Verb.CHANGE: "an operator gave it another input, other tags or other times",
+    Verb.SIGNAL: "it was sent a signal",
 }
 
 FAILURES = {
@@ -51,7 +57,7 @@ FAILURES = {
     Failure.CRASHED: "its worker process died `max_crashes` times",
     Failure.EXPIRED: "it had not started before `expires`",
     Failure.DEADLINE: "it was not done by its `deadline`",
-    Failure.NONDETERMINISM: "reserved: a replay left the recorded path",
+    Failure.NONDETERMINISM: "its handler asked for other steps than the run has recorded",
 }
 
 # The words of other systems, for those who come from them.
@@ -105,19 +111,23 @@ def page() -> str:
         [
             "# The life of a run",
             "",
+            "Every status of a run, and what leads from one to the next.",
+            "",
             "Made by `tools/make_docs.py` from `src/windlass/domain/states.py`, the table that",
             "decides; do not edit. What is not in the table is refused, with an error that names",
             "the run, its status and the verb.",
             "",
-            *_diagram(),
+            *_ways(),
             "",
             *_table("status", "meaning", {s.value: t for s, t in STATUSES.items()}),
             "",
             "A cancel of a running run does not move it: the wish is recorded, its worker is told,",
             "and the first recorded outcome wins. Whatever would have sent the run round again",
-            "(backoff, snooze, release, reap) then ends it as canceled. A succeeded run can be",
+            "(backoff, snooze, sleep, wait, continue, release, reap) then ends it as canceled. A",
+            "run that begins to wait for a signal that is already there goes on to `queued` at",
+            "once. A succeeded run can be",
             "reopened, by retry or reschedule, only once retention has marked it stale, which",
-            "nothing does yet: to repeat it, enqueue it anew.",
+            "nothing does yet: to repeat it, [run it again](jobs.md#change-retry-run-again).",
             "",
             "A reschedule to a time that has come leads on to `queued` in the same transaction. A",
             "run that waits keeps its expiry and its deadline: a time at which one of them would",
@@ -140,7 +150,8 @@ def page() -> str:
             "- A run that finds no thread or process to run in counts nowhere; recorded likewise.",
             "",
             "A run that an operator reopens starts with `failures` and `crash_count` at zero;",
-            "`attempt`, the token and the numbering of events go on. A run that is rescheduled",
+            "`attempt`, the token and the numbering of events go on. Its steps that failed are",
+            "tried again; those that are done stay done. A run that is rescheduled",
             "while it waits keeps all of them, also in the middle of a backoff.",
             "",
             "## Events",
@@ -157,17 +168,20 @@ def page() -> str:
     )
 
 
-def _diagram() -> list[str]:
-    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> scheduled: enqueue, not yet due"]
-    lines.append("    [*] --> queued: enqueue")
+def _ways() -> list[str]:
+    """Every way from one status to another: a table, which needs no library to be seen."""
+    rows = [("(enqueue)", "not yet due", Status.SCHEDULED), ("(enqueue)", "due", Status.QUEUED)]
     for status, verbs in TRANSITIONS.items():
         grouped: dict[Status, list[str]] = {}
         for verb, target in verbs.items():
             if target is not status:
-                grouped.setdefault(target, []).append(verb.value)
-        for target, names in grouped.items():
-            lines.append(f"    {status.value} --> {target.value}: {', '.join(names)}")
-    return [*lines, "```"]
+                grouped.setdefault(target, []).append(f"`{verb.value}`")
+        rows.extend((f"`{status.value}`", ", ".join(v), target) for target, v in grouped.items())
+    lines, before = ["| from | by | to |", "|---|---|---|"], ""
+    for start, by, target in rows:
+        lines.append(f"| {'' if start == before else start} | {by} | `{target.value}` |")
+        before = start
+    return lines
 
 
 def _table(left: str, right: str, rows: dict[str, str], *, code: bool = True) -> list[str]:

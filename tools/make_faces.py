@@ -15,7 +15,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parent.parent / "src" / "windlass"
 # Names that Python does not allow, or that say more.
-TWINS = {"wait": "await_end", "sync": "announce"}
+TWINS = {"wait": "await_end", "wait_all": "await_all", "sync": "announce"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,20 +27,42 @@ class Faces:
     target: str
     name: str
     base: str = ""  # module:class of the faces that it adds to
+    parameter: str = ""  # module:name of the type variable that both classes have
 
 
 ALL = (
+    Faces(
+        source="client/approvals.py",
+        verbs="ApprovalVerbs",
+        target="client/approval_faces.py",
+        name="ApprovalFaces",
+    ),
+    Faces(
+        source="client/history.py",
+        verbs="HistoryVerbs",
+        target="client/history_faces.py",
+        name="HistoryFaces",
+        base="windlass.client.approval_faces:ApprovalFaces",
+    ),
     Faces(
         source="client/verbs.py",
         verbs="RunVerbs",
         target="client/run_faces.py",
         name="RunFaces",
+        base="windlass.client.history_faces:HistoryFaces",
     ),
     Faces(
         source="client/run.py",
         verbs="HandleVerbs",
         target="client/handle_faces.py",
         name="HandleFaces",
+        parameter="windlass.client.typed:R_co",
+    ),
+    Faces(
+        source="client/selection.py",
+        verbs="SelectionVerbs",
+        target="client/selection_faces.py",
+        name="SelectionFaces",
     ),
     Faces(
         source="verbs.py",
@@ -80,37 +102,42 @@ def _module(faces: Faces) -> str:
     (verbs,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == faces.verbs)
     module = "windlass." + faces.source.removesuffix(".py").replace("/", ".")
     base_module, _, base = faces.base.partition(":")
+    type_module, _, parameter = faces.parameter.partition(":")
+    of = f"[{parameter}]" if parameter else ""
+    bases = [*([base] if base else []), *([f"Generic{of}"] if parameter else [])]
     flows = [n for n in verbs.body if isinstance(n, ast.FunctionDef) and _is_flow(n)]
     lines = [
         f'"""The two faces of {faces.verbs}: generated from {faces.source} by `make faces`."""',
         "from __future__ import annotations",
         "from abc import abstractmethod",
-        "from typing import TYPE_CHECKING",
+        "from typing import TYPE_CHECKING, Generic, overload",
         *([f"from {base_module} import {base}"] if base else []),
+        *([f"from {type_module} import {parameter}"] if parameter else []),
         "if TYPE_CHECKING:",
         f"    from {module} import {faces.verbs}",
-        *(f"    {ast.unparse(node)}" for node in _imports(tree, faces.name)),
+        *(f"    {ast.unparse(node)}" for node in _imports(tree, {faces.name, parameter})),
         *(f"    from {module} import {name}" for name in _own_names(tree, faces.verbs)),
-        f"class {faces.name}{f'({base})' if base else ''}:",
+        f"class {faces.name}({', '.join(bases)}):",
         f'    """Every verb of {faces.verbs}, blocking and, with an `a` before it, async."""',
         "    __slots__ = ()",
         "    @property",
         "    @abstractmethod",
-        f"    def _verbs(self) -> {faces.verbs}:",
+        f"    def _verbs(self) -> {faces.verbs}{of}:",
         '        """The flows."""',
         "        ...",
-        *(line for flow in flows for line in _twins(flow)),
+        *(line for overloads, flow in _grouped(flows) for line in _twins(overloads, flow)),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _imports(tree: ast.Module, made: str) -> list[ast.stmt]:
+def _imports(tree: ast.Module, known: set[str]) -> list[ast.stmt]:
     """All imports of the source, for type checkers too; the linter removes what is not used."""
+    known = known | {"TYPE_CHECKING", "Generic", "overload"}
     found: list[ast.stmt] = []
     for node in tree.body:
         for inner in node.body if isinstance(node, ast.If) else [node]:
             if isinstance(inner, ast.ImportFrom):
-                inner.names = [n for n in inner.names if n.name not in ("TYPE_CHECKING", made)]
+                inner.names = [n for n in inner.names if n.name not in known]
             if isinstance(inner, (ast.Import, ast.ImportFrom)) and inner.names:
                 found.append(inner)
     return found
@@ -133,20 +160,45 @@ def _answer(node: ast.FunctionDef) -> str | None:
     return None
 
 
-def _twins(flow: ast.FunctionDef) -> list[str]:
+Grouped = list[tuple[list[ast.FunctionDef], ast.FunctionDef]]
+
+
+def _grouped(flows: list[ast.FunctionDef]) -> Grouped:
+    """Each flow with its overloads, which come before it."""
+    found: Grouped = []
+    overloads: list[ast.FunctionDef] = []
+    for flow in flows:
+        if "overload" in map(ast.unparse, flow.decorator_list):
+            overloads.append(flow)
+        else:
+            found.append((overloads, flow))
+            overloads = []
+    return found
+
+
+def _twins(overloads: list[ast.FunctionDef], flow: ast.FunctionDef) -> list[str]:
     name, twin = flow.name, TWINS.get(flow.name, f"a{flow.name}")
     arguments, answer = ast.unparse(flow.args), _answer(flow)
     call = f"verbs.{name}({_passed(flow.args)})"
     doc = ast.get_docstring(flow, clean=False)
     return [
+        *_overloads("def", name, overloads),
         f"    def {name}({arguments}) -> {answer}:",
         f'        """{doc}"""',
         "        verbs = self._verbs",
         f"        return verbs.perform({call})",
+        *_overloads("async def", twin, overloads),
         f"    async def {twin}({arguments}) -> {answer}:",
         f'        """As `{name}`, in async code."""',
         "        verbs = self._verbs",
         f"        return await verbs.aperform({call})",
+    ]
+
+
+def _overloads(how: str, name: str, overloads: list[ast.FunctionDef]) -> list[str]:
+    return [
+        f"    @overload\n    {how} {name}({ast.unparse(node.args)}) -> {_answer(node)}: ..."
+        for node in overloads
     ]
 
 

@@ -14,23 +14,22 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.fixtures.pages import Examples, blocks
 from tools import make_docs
 from windlass import errors, logs
 from windlass.cli import failures
+from windlass.client.filters import SelectOptions
 from windlass.client.requests import UsingOptions
 from windlass.config import PREFIX, Settings
+from windlass.domain.bulk import BULK_VERBS
 from windlass.domain.event import AttemptOutcome
 from windlass.domain.job import JobOptions
 from windlass.domain.states import FINISHED, TRANSITIONS, Failure, Status, Verb
+from windlass.domain.step import StepState
 
 ROOT = Path(__file__).parents[2]
 WINDLASS = Path(sys.executable).parent / "windlass"
-
-
-def blocks(page: str, language: str) -> list[str]:
-    """The code blocks of a page in one language."""
-    text = (ROOT / page).read_text("utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+QUICK_START = "Quick start"
 
 
 def run(folder: Path, *command: str) -> str:
@@ -39,74 +38,102 @@ def run(folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def test_readme_quick_start_works_when_pasted(tmp_path: Path) -> None:
-    (tmp_path / "tasks.py").write_text(blocks("README.md", "python")[0])
-    printed = run(tmp_path, sys.executable, "tasks.py")
-    assert printed.split()[1] == "queued"
-    run(tmp_path, str(WINDLASS), "worker", "--app", "tasks:app", "--drain")
-    listing = run(tmp_path, str(WINDLASS), "runs", "--app", "tasks:app")
-    assert "send_welcome" in listing
-    assert "resize" in listing
+@pytest.mark.examples("README.md", QUICK_START)
+def test_readme_quick_start_works_when_pasted(examples: Examples, tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text(examples[QUICK_START])
+    for times in (1, 2):  # a reader who repeats it gets the same again
+        printed = run(tmp_path, sys.executable, "tasks.py")
+        assert printed.split()[1] == "queued"
+        run(tmp_path, str(WINDLASS), "worker", "--app", "tasks:app", "--drain")
+        listing = run(tmp_path, str(WINDLASS), "runs", "--app", "tasks:app")
+        assert listing.count("send_welcome") == listing.count("resize") == times
+        assert listing.count("succeeded") == 2 * times
+
+
+@pytest.mark.examples("README.md")
+def test_readme_shows_calls_that_work_as_often_as_they_are_made(
+    examples: Examples, tmp_path: Path
+) -> None:
+    (tmp_path / "tasks.py").write_text(examples[QUICK_START])
+    examples.write(tmp_path, "shop.py")
+    for _ in range(2):
+        first, *queued = run(tmp_path, sys.executable, "shop.py").splitlines()
+        assert first == "{'sent_to': 7}"
+        inputs = sorted(int(line.partition(": ")[2].strip("}")) for line in queued)
+        assert set(inputs) == {8, 9, 10}
+
+
+@pytest.mark.examples("docs/projects.md")
+def test_project_layouts_of_the_page_work(examples: Examples, tmp_path: Path) -> None:
+    examples.write(tmp_path)
+    run(tmp_path, sys.executable, "tasks.py")
+    run(tmp_path, str(WINDLASS), "worker", "--app", "tasks", "--drain")
+    run(tmp_path, sys.executable, "-c", "import shop.app, shop.signup as s; s.sign_up(7)")
+    run(
+        tmp_path,
+        sys.executable,
+        "-c",
+        "import shop.worker as w; assert 'mail.welcome' in w.app.jobs",
+    )
+    factory = "shop.factory:make_app"
+    run(tmp_path, str(WINDLASS), "worker", "--app", factory, "--drain")
+    listing = run(tmp_path, str(WINDLASS), "runs", "--app", factory)
+    assert "mail.welcome" in listing
     assert listing.count("succeeded") == 2
 
 
-def test_job_files_of_the_page_work(tmp_path: Path) -> None:
-    hello, options, tasks, python = blocks("docs/job-files.md", "python")
+@pytest.mark.examples("docs/job-files.md")
+def test_job_files_of_the_page_work(examples: Examples, tmp_path: Path) -> None:
+    hello, options, fails, tasks, python = examples.values()
     (tmp_path / "jobs" / "reports").mkdir(parents=True)
     (tmp_path / "jobs" / "hello.py").write_text(hello)
     (tmp_path / "jobs" / "reports" / "daily.py").write_text(options)
+    (tmp_path / "jobs" / "parcel.py").write_text(
+        fails.replace("max_attempts = 5", "max_attempts = 1")
+    )
     (tmp_path / "jobs" / "uses.py").write_text(
         "def run(ctx):\n    return ctx.resources.db.execute('select 7').fetchone()[0]"
     )
     (tmp_path / "tasks.py").write_text(tasks)
     (tmp_path / "listing.py").write_text(python)
 
-    assert run(tmp_path, str(WINDLASS), "jobs", "check") == "3 job files, nothing wrong.\n"
+    assert run(tmp_path, str(WINDLASS), "jobs", "check") == "4 job files, nothing wrong.\n"
     assert "reports.daily" in run(tmp_path, sys.executable, "listing.py")
     worker = (str(WINDLASS), "worker", "--drain", "--app", "tasks")
     run(tmp_path, *worker)
     run(tmp_path, str(WINDLASS), "enqueue", "hello", "--arg", "name=Ada")
     run(tmp_path, str(WINDLASS), "enqueue", "uses")
+    run(tmp_path, str(WINDLASS), "enqueue", "parcel", "order=7")
     run(tmp_path, *worker)
     greetings = json.loads(run(tmp_path, str(WINDLASS), "jobs", "runs", "hello", "--json"))
     # Its schedule may have come meanwhile, too.
     (greeted,) = [one for one in greetings if one["input"].get("name") == "Ada"]
     (used,) = json.loads(run(tmp_path, str(WINDLASS), "jobs", "runs", "uses", "--json"))
     assert (greeted["result"], used["result"]) == ("Hello, Ada", 7)
+    (told,) = json.loads(
+        run(tmp_path, str(WINDLASS), "jobs", "runs", "parcel.on_failure", "--json")
+    )
+    assert told["status"] == "succeeded"
+    assert told["input"]["failed"]["input"] == {"order": 7}
 
 
-def test_schedules_of_the_page_work(tmp_path: Path) -> None:
-    declared, made = blocks("docs/schedules.md", "python")
-    (tmp_path / "tasks.py").write_text(declared)
-    (tmp_path / "atrun.py").write_text(f"from tasks import app, report\n{made}")
-
-    run(tmp_path, str(WINDLASS), "worker", "--drain", "--app", "tasks")
-    listed = json.loads(run(tmp_path, str(WINDLASS), "schedules", "list", "--json"))
-    assert sorted(one["key"] for one in listed) == ["party", "report", "stock"]
-    run(tmp_path, sys.executable, "atrun.py")
-    (console,) = blocks("docs/schedules.md", "console")
-    arguments = ["--timezone", "Europe/Berlin", "--from", "2026-03-28", "-n", "3"]
-    printed = run(tmp_path, str(WINDLASS), "schedules", "next", "30 2 * * *", *arguments)
-    assert printed in console
+@pytest.mark.examples("docs/settings.md")
+def test_the_pool_of_the_page_lends(examples: Examples, tmp_path: Path, pg_database: str) -> None:
+    (handed_in,) = examples.values()
+    program = handed_in.replace("postgresql://localhost/jobs", pg_database) + (
+        "with pool:\n    print(len(app.list()), pool.get_stats()['requests_num'])\n"
+    )
+    assert run(tmp_path, sys.executable, "-c", program) == "0 1\n"
 
 
-def test_jobs_of_the_page_work(tmp_path: Path) -> None:
-    found = blocks("docs/jobs.md", "python")
-    for block in found:
-        name = re.match(r"# (\w+\.py)\n", block)
-        (tmp_path / (name[1] if name else "policies.py")).write_text(block)
-    worker = (str(WINDLASS), "worker", "--drain", "--app", "tasks")
-    run(tmp_path, *worker)  # stores the definitions
-    run(tmp_path, sys.executable, "policies.py")
-    run(tmp_path, sys.executable, "shop.py")
-    run(tmp_path, *worker)
-    listed = json.loads(run(tmp_path, str(WINDLASS), "runs", "--json", "--limit", "200"))
-    results = {json.dumps(one["result"]) for one in listed if one["status"] == "succeeded"}
-    assert {'"order 7 to Berlin, attempt 1"', '"99.png"', "7"} <= results
-    assert len(results) == 102
-    printed = run(tmp_path, sys.executable, "desk.py").splitlines()
-    assert len(printed) == 51
-    assert printed[-1] == "queued"
+def test_page_of_jobs_lists_every_filter_and_every_verb_for_many() -> None:
+    page = (ROOT / "docs/jobs.md").read_text("utf-8")
+    filters = page.split("| filter | only runs |")[1].split("\n\n")[0]
+    named = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|( `[^|]*)", filters, re.MULTILINE)))
+    verbs = page.split("| verb | which runs")[1].split("\n\n")[0]
+
+    assert sorted(named) == sorted(SelectOptions.__annotations__)
+    assert re.findall(r"^\| `(\w+)\(", verbs, re.MULTILINE) == list(BULK_VERBS)
 
 
 def test_page_of_jobs_lists_every_option() -> None:
@@ -117,13 +144,14 @@ def test_page_of_jobs_lists_every_option() -> None:
         first = re.findall(r"^\|( `[^|]*)", part, re.MULTILINE)
         return [name for cell in first for name in re.findall(r"`(\w+)`", cell)]
 
-    assert named("## Options of a job", "## Making runs") == list(JobOptions.__annotations__)
+    options = named("## Options of a job", "## Making runs")
+    assert sorted(options) == sorted(JobOptions.__annotations__)
     found = named("`using` sets", "## When it fails")
     assert sorted(found) == sorted(UsingOptions.__annotations__)
 
 
 def test_protocol_page_runs_block_by_block(pg_database: str) -> None:
-    found = blocks("docs/protocol.md", "sql")
+    found = [block.text for block in blocks("docs/protocol.md") if block.language == "sql"]
     assert len(found) >= 10
     with psycopg.connect(pg_database, autocommit=True) as conn:
         with _rights_of_a_client(conn):
@@ -132,8 +160,9 @@ def test_protocol_page_runs_block_by_block(pg_database: str) -> None:
         rows = conn.execute(
             "select status, count(*) from windlass.list_runs('default') group by 1"
         ).fetchall()
-    # 7 succeeded; 8 waits for its time; 9 was retried and moved about, 10 was released.
-    assert dict(rows) == {"succeeded": 1, "scheduled": 1, "queued": 2}
+    # 7 succeeded; 8 waits for its time; 9 was retried and moved about, 10 was released, 11 was
+    # sent the signal that it waited for.
+    assert dict(rows) == {"succeeded": 1, "scheduled": 1, "queued": 3}
 
 
 @contextmanager
@@ -206,7 +235,15 @@ def test_page_of_commands_has_every_exit_code_and_every_member_of_a_log() -> Non
 def test_settings_page_lists_every_setting() -> None:
     page = (ROOT / "docs/settings.md").read_text("utf-8")
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page, re.MULTILINE)
-    assert dict(rows) == {f.name: PREFIX + f.name.upper() for f in fields(Settings)}
+    names = {f.name for f in fields(Settings)} - {"jobs_named"}  # which follows from `jobs`
+    assert dict(rows) == {name: PREFIX + name.upper() for name in names}
+
+
+def test_file_of_settings_is_read(tmp_path: Path) -> None:
+    (block,) = (block for block in blocks("docs/settings.md") if block.language == "toml")
+    (tmp_path / str(block.file)).write_text(block.text)
+    found = Settings.load(environ={}, directory=tmp_path)
+    assert (found.url, found.app, found.lease) == ("postgresql://localhost/jobs", "tasks:app", 30)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
@@ -219,4 +256,5 @@ def test_checks_of_the_schema_follow_the_tables(dialect: str) -> None:
     assert {status.value for status in FINISHED} in checks["status"]
     assert checks["failure"][0] == {failure.value for failure in Failure}
     assert checks["outcome"] == [{outcome.value for outcome in AttemptOutcome}]
-    assert checks["why"] == [{"delay", "backoff", "snooze"}]
+    assert checks["why"] == [{"delay", "backoff", "snooze", "sleep", "wait", "held"}]
+    assert checks["state"] == [{state.value for state in StepState}]

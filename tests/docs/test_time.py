@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.pages import Examples
 from tools import make_docs
 from windlass.domain.scheduling.catchup import DEFAULT_MAX, CatchUpMode
 from windlass.domain.scheduling.cron import ALIASES, Cron
@@ -35,11 +36,10 @@ def test_lost_table_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         make_docs.time_page()
 
 
-def test_its_example_runs() -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
-    assert blocks
-    for block in blocks:
-        exec(block, {})  # noqa: S102
+@pytest.mark.examples("docs/time.md")
+def test_its_example_runs(examples: Examples) -> None:
+    for name in examples:
+        examples.run(name)
 
 
 def test_its_expressions_are_understood_or_refused_as_it_says() -> None:

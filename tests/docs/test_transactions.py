@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
+from tests.fixtures.apps import STORES
+from tests.fixtures.pages import Examples, blocks
 from windlass import Windlass
 
-PAGE = (Path(__file__).parents[2] / "docs/transactions.md").read_text("utf-8")
-EXAMPLES: dict[str, str] = dict(
-    re.findall(r"^```python\n# example: ([^\n]+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-)
+PAGE = "docs/transactions.md"
+FIRST = "Enqueue in your own transaction"
+NAMED = [block.name for block in blocks(PAGE) if block.name != FIRST]
 NAMES = {
     "asyncpg": asyncpg,
     "psycopg": psycopg,
@@ -79,19 +80,20 @@ def check(app: Windlass) -> None:
 @pytest.mark.parametrize(
     ("name", "store"),
     [
-        *[(name, "postgres") for name in EXAMPLES if name != "django"],
-        *[(name, "sqlite") for name in EXAMPLES if name.startswith("own")],
+        pytest.param(name, store, marks=pytest.mark.examples(PAGE, name))
+        for name in NAMED
+        for store in STORES
+        if (store == "postgres" and name != "django") or name.startswith("own")
     ],
 )
 def test_example_works(
-    request: pytest.FixtureRequest, tmp_path: Path, name: str, store: str
+    request: pytest.FixtureRequest, tmp_path: Path, examples: Examples, name: str, store: str
 ) -> None:
     url = f"sqlite:///{tmp_path}/w.db"
     if store == "postgres":
         url = request.getfixturevalue("pg_database")
     app, job = prepared(url)
-    given: dict[str, Any] = {**NAMES, "app": app, "send_confirmation": job, "DSN": url}
-    exec(EXAMPLES[name], given)  # noqa: S102 - the page is ours
+    given = examples.run(name, **NAMES, app=app, send_confirmation=job, DSN=url)
     if inspect.iscoroutinefunction(given.get("place")):
 
         async def place() -> None:
@@ -102,15 +104,35 @@ def test_example_works(
     check(app)
 
 
-def test_example_of_django_works(pg_database: str) -> None:
+@pytest.mark.examples(PAGE, "django")
+def test_example_of_django_works(examples: Examples, pg_database: str) -> None:
     app, _ = prepared(pg_database)
-    program = DJANGO + EXAMPLES["django"]
+    program = DJANGO + examples["django"]
     command = [sys.executable, "-W", "error", "-c", program, pg_database]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
     check(app)
 
 
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("ends", ["commits", "rolls back"])
+@pytest.mark.examples(PAGE, FIRST)
+def test_every_way_to_enqueue_joins_the_transaction(
+    request: pytest.FixtureRequest, tmp_path: Path, examples: Examples, store: str, ends: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/w.db"
+    if store == "postgres":
+        url = request.getfixturevalue("pg_database")
+    app, job = prepared(url)
+    with suppress(KeyError), app.transaction() as tx:
+        examples.run(FIRST, app=app, job=job, connection=tx)
+        if ends == "rolls back":
+            raise KeyError
+    made = sorted(run.input["order_id"] for run in app.list())
+    assert made == ([0, 1, 2, 7, 7] if ends == "commits" else [])
+    app.close()
+
+
 def test_page_has_an_example_for_each_driver() -> None:
-    drivers = {name.partition(",")[0] for name in EXAMPLES}
+    drivers = {name.partition(",")[0] for name in NAMED}
     assert drivers == {"own", "psycopg", "psycopg2", "asyncpg", "sqlalchemy", "django"}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "workers.md"
+import pytest
+
+from tests.fixtures.pages import Examples
 
 
-def test_the_example_runs_in_a_child_process(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    (tmp_path / "tasks.py").write_text(example)
+@pytest.mark.examples("docs/workers.md", "Where a handler runs")
+def test_the_example_runs_in_a_child_process(examples: Examples, tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text(examples["Where a handler runs"])
 
     def windlass(*arguments: str) -> str:
         command = [sys.executable, "-m", "windlass", "--app", "tasks", *arguments]
