@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from bench import claims, held, pickup, raw_postgres, raw_sqlite, sizes, slots
+from bench import claims, durable, held, pickup, raw_postgres, raw_sqlite, sizes, slots
 from bench.ours import Bench, cpu_seconds, run
 from bench.places import Place
 from bench.report import Figure, Report, median
@@ -190,6 +190,18 @@ def measure_schedules(place: Place, report: Report, extent: Extent) -> None:
     _add(report, place, "idle scheduler, calls of the store", calls, "/s", note=note)
 
 
+def measure_durable(place: Place, report: Report, extent: Extent) -> None:
+    """Recorded steps, their replay, children and back, signals."""
+    rates = [_on(place, lambda b, _: durable.record_steps(b, 100)) for _ in range(extent.rounds)]
+    _add(report, place, "recorded steps, 100 runs beside each other", median(rates), "/s")
+    replays = [_on(place, lambda b, _: durable.replay(b)) for _ in range(extent.rounds)]
+    _add(report, place, "replay of 1,000 steps", median(replays), "ms")
+    fans = [_on(place, lambda b, _: durable.fan_out(b, 10_000)) for _ in range(extent.rounds)]
+    _add(report, place, "10,000 children and back", median(fans), "/s")
+    took = _on(place, lambda b, _: durable.resume(b, 100))
+    _add(report, place, "signal to resume, p50", median(took) * 1e3, "ms")
+
+
 MEASURES: dict[str, Callable[[Place, Report, Extent], None]] = {
     "single": measure_single,
     "bulk": measure_bulk,
@@ -197,6 +209,7 @@ MEASURES: dict[str, Callable[[Place, Report, Extent], None]] = {
     "held": measure_held,
     "sizes": measure_sizes,
     "latency": measure_latency,
+    "durable": measure_durable,
     "claims": measure_claims,
     "idle": measure_idle,
     "memory": measure_memory,

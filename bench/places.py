@@ -30,8 +30,6 @@ WHEEL, SYSTEM, BOTH = "wheel", "system", "both"
 
 _numbers = count()
 
-SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections": "100"}
-
 
 class Place:
     """Makes empty stores of one kind."""
@@ -85,11 +83,12 @@ def _file(name: str) -> Iterator[str]:
 
 
 def private_server(which: str) -> PostgresServer:
-    """Return a server of our own, to be started, of the tests' programs or of the system's."""
+    """Return a server of our own with PostgreSQL's default settings, to be started: of the tests'
+    programs or of the system's."""
     programs = system_programs() if which == SYSTEM else find_programs()
     if programs is None:
         raise PostgresUnavailable("There is no PostgreSQL under /usr/lib/postgresql.")
-    return PostgresServer(settings=SETTINGS, programs=programs)
+    return PostgresServer(programs=programs)
 
 
 def _private(stack: ExitStack, which: str) -> Place:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from subprocess import PIPE
 
 import apsw
 import pytest
@@ -238,3 +240,51 @@ def test_lock_whose_holder_cannot_be_asked_for(
         found = only(checkup(url), "lock")
     assert found.severity is Severity.NOTE
     assert "lsof" in found.advice
+
+
+SHARING = """
+import sqlite3, sys
+from windlass import Windlass
+from windlass.doctor import examine
+
+url, file = sys.argv[1:]
+theirs = sqlite3.connect(file)          # before Windlass, which would refuse it
+theirs.execute("select count(*) from runs").fetchall()
+app = Windlass(url)
+app.list(), app.list(status="queued")
+print("open", flush=True)
+sys.stdin.readline()
+(found,) = [f for f in examine(app).findings if f.check == "sharing"]
+print(found.severity.value, flush=True)
+theirs.close()
+print("closed", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what is mapped")
+def test_file_that_is_open_through_two_libraries(url: str, file: Path) -> None:
+    command = [sys.executable, "-c", SHARING, url, str(file)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        assert program.stdout.readline() == "open\n"
+        shared = only(checkup(url), "sharing")
+        program.stdin.write("\n")
+        program.stdin.flush()
+        assert program.stdout.readline() == "warning\n"  # the program finds it itself, too
+        assert program.stdout.readline() == "closed\n"
+        assert only(checkup(url), "sharing").severity is Severity.OK
+        program.communicate("\n")
+
+    assert shared.severity is Severity.WARNING
+    assert shared.text.startswith(f"Process {program.pid} (")
+    assert "such as Windlass and Python's module sqlite3" in shared.text
+    assert "app.transaction()" in shared.advice
+
+
+def test_many_connections_of_one_library_are_no_sharing(url: str, file: Path) -> None:
+    with opened(file) as one, opened(file) as other:
+        for connection in (one, other):
+            connection.execute("select * from runs")
+        assert only(checkup(url), "sharing").severity is Severity.OK

@@ -19,6 +19,22 @@ True
 The order cannot be stored at $.rate: nan is not a number that JSON has.
 """,
     "dispatcher_alone": "scheduled\nqueued\n",
+    "phases_alone": """\
+  0% download=running process=pending upload=pending
+downloading a
+ 33% download=succeeded process=pending upload=pending
+ 33% download=succeeded process=running upload=pending
+ 50% download=succeeded process=running upload=pending
+ 50% download=succeeded process=failed upload=pending
+failed: the machine went away - done so far: ['download']
+ 33% download=succeeded process=pending upload=pending
+ 33% download=succeeded process=running upload=pending
+ 50% download=succeeded process=running upload=pending
+ 67% download=succeeded process=succeeded upload=pending
+ 67% download=succeeded process=succeeded upload=running
+100% download=succeeded process=succeeded upload=succeeded
+a is now film.mov.mp4
+""",
     "reaper_alone": "queued after 1 crash\n",
     "retry_policy": """\
 connection errors: [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
