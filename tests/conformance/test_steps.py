@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -17,12 +18,14 @@ from tests.conformance.kit import (
     raw,
     value_of,
 )
+from tests.fixtures.apps import PATIENCE
 from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed, Held, RunRef
 from windlass.domain.states import Failure, Status
 from windlass.domain.step import Signal, Step, StepKind, StepState, StepWrite
 from windlass.errors import IllegalTransition, RunNotFound
+from windlass.store.operations.handlers import make_call, pack_arguments
 
 
 def done(path: str, value: object = None, **fields: Any) -> StepWrite:
@@ -371,3 +374,15 @@ def test_steps_come_in_pages(drive: Driver) -> None:
     rest = drive.call(drive.ops.list_steps(run.tenant, run.id, first[-1].path, 10))
 
     assert [step.path for step in (*first, *rest)] == ["B", "a", "b", "c", "é"]
+
+
+async def test_steps_of_several_runs_are_recorded_together(steer: Driver) -> None:
+    """However a call names its arguments: those of child processes come by name."""
+    runs = [held_of(steer.start()) for _ in range(5)]
+    packed = pack_arguments(steer.ops, steer.ops.record_steps(runs[0], [done("charge", 7)]))
+    calls = [make_call(steer.ops, "record_steps", held, packed) for held in runs]
+
+    async with asyncio.timeout(PATIENCE):
+        recorded = await asyncio.gather(*map(steer.store.arun, calls))
+
+    assert [[step.path for step in steps] for steps in recorded] == [["charge"]] * 5

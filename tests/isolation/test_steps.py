@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, NoReturn
+
+import pytest
 
 from tests.fixtures.apps import PATIENCE, reached, working
 from tests.isolation.conftest import Load
@@ -53,3 +56,25 @@ async def test_steps_and_waits_in_child_processes(load: Load, said: Any) -> None
         "charge": StepState.DONE, "nothing": StepState.DONE, "paid": StepState.DONE,
         "declined": StepState.FAILED,
     }  # fmt: skip
+
+
+async def test_a_call_that_the_worker_fails_to_make_is_answered(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the worker stumbles over: the handler would wait for ever."""
+
+    def stumble(*given: Any) -> NoReturn:
+        raise ArithmeticError("a bug")
+
+    monkeypatch.setattr("windlass.engine.children.make_call", stumble)
+    asyncio.get_running_loop().set_exception_handler(lambda loop, what: None)
+    jobs = load(JOBS)
+    try:
+        run = await jobs.order.using(max_attempts=1).aenqueue()
+        async with working(jobs.app):
+            ended = await run.await_end(timeout=PATIENCE)
+    finally:
+        asyncio.get_running_loop().set_exception_handler(None)
+    assert ended.status is Status.FAILED
+    assert ended.error is not None
+    assert "The worker failed to record_steps" in ended.error.message

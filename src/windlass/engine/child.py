@@ -218,10 +218,13 @@ class Child:
 
     async def _reply(self, ask: Ask) -> None:
         answer = Answer(lost=True)  # what an attempt left behind must not act for the next one
-        if self._answer is not None and self._attempt is not None and ask.is_of(self._attempt):
-            answer = await self._answer(ask)
-        if self.alive:
-            self._send(answer)
+        try:
+            if self._answer is not None and self._attempt is not None and ask.is_of(self._attempt):
+                answer = Answer(error=f"The worker failed to {ask.operation}.")
+                answer = await self._answer(ask)
+        finally:  # also after a bug of ours: the handler would wait for ever
+            if self.alive:
+                self._send(answer)
 
     def _wait(self) -> None:
         """In a thread: a socket that a grandchild has inherited stays open after the child."""

@@ -65,7 +65,13 @@ class StepsTogether:
             while queue:
                 part = [item for item in queue[:_MOST] if not item.future.done()]
                 del queue[:_MOST]
-                await self._send(part)
+                try:
+                    await self._send(part)
+                except BaseException as error:
+                    # Canceled, or a bug: nobody must be left waiting.
+                    for item in part:
+                        _refuse(item, error)
+                    raise
         finally:
             del self._waiting[loop]
             for item in queue:
@@ -74,9 +80,7 @@ class StepsTogether:
     async def _send(self, part: Sequence[_Waiting]) -> None:
         answers: Sequence[Answer] | None = None
         if len(part) > 1:
-            asked: list[tuple[Held, Sequence[StepWrite]]] = [
-                (item.call.arguments[0], item.call.arguments[1]) for item in part
-            ]
+            asked = [_asked(*item.call.arguments, **item.call.keywords) for item in part]
             try:
                 answers = await self._execute(part[0].call, record_together(asked))
             except WindlassError:
@@ -92,8 +96,17 @@ class StepsTogether:
         try:
             answer = await self._alone(item.call)
         except (WindlassError, asyncio.CancelledError) as error:
-            if not item.future.done():
-                item.future.set_exception(error)
+            _refuse(item, error)
         else:
             if not item.future.done():
                 item.future.set_result(answer)
+
+
+def _asked(held: Held, steps: Sequence[StepWrite]) -> tuple[Held, Sequence[StepWrite]]:
+    """The arguments of a call, by place or by name: those of a child process come by name."""
+    return held, steps
+
+
+def _refuse(item: _Waiting, error: BaseException) -> None:
+    if not item.future.done():
+        item.future.set_exception(error)

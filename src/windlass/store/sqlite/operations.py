@@ -38,10 +38,19 @@ _FUNCTIONS = implementations(
     *(artifacts, inspection, feed, changing, steps, signals, approvals, children),
 )
 _DECLARED = declared(Operations)
-# Calls of these operations that wait together are done as one.
-_TOGETHER: Mapping[Operation, tuple[Together, TogetherAtOnce]] = {
-    _DECLARED["enqueue"]: (enqueue.enqueue_together, enqueue.enqueue_together_at_once),
-    _DECLARED["record_steps"]: (steps.record_parts, lambda tx, parts: None),
+# Calls of these operations that wait together are done as one. The last function makes a list of
+# the arguments of one call, whether they come by place or by name.
+_TOGETHER: Mapping[Operation, tuple[Together, TogetherAtOnce, Callable[..., Sequence[Any]]]] = {
+    _DECLARED["enqueue"]: (
+        enqueue.enqueue_together,
+        enqueue.enqueue_together_at_once,
+        lambda runs, patient: runs,
+    ),
+    _DECLARED["record_steps"]: (
+        steps.record_parts,
+        lambda tx, parts: None,
+        lambda held, steps: [(held, steps)],
+    ),
 }
 # What does these operations by one statement, if it can.
 _AT_ONCE: Mapping[Operation, Callable[..., Callable[[], Any] | None]] = {
@@ -87,12 +96,15 @@ def bind(call: Call[T]) -> Bound[T]:
     at_once = _AT_ONCE.get(call.operation)
     return Bound(
         lambda tx: function(tx, *call.arguments, **call.keywords),
-        None if together is None else Merge(*together, _argument(call)),
+        None if together is None else _merge(call, *together),
         at_once and (lambda tx: at_once(tx, *call.arguments, **call.keywords)),
     )
 
 
-def _argument(call: Call[Any]) -> Sequence[Any]:
-    """What is put together with that of other calls: a list."""
-    first = call.arguments[0]
-    return first if isinstance(first, Sequence) else [call.arguments]
+def _merge(
+    call: Call[Any],
+    together: Together,
+    at_once: TogetherAtOnce,
+    listed: Callable[..., Sequence[Any]],
+) -> Merge:
+    return Merge(together, at_once, listed(*call.arguments, **call.keywords))
