@@ -386,3 +386,16 @@ async def test_steps_of_several_runs_are_recorded_together(steer: Driver) -> Non
         recorded = await asyncio.gather(*map(steer.store.arun, calls))
 
     assert [[step.path for step in steps] for steps in recorded] == [["charge"]] * 5
+
+
+def test_a_cancel_that_is_repeated_after_a_step_is_told_once(drive: Driver) -> None:
+    run = drive.start()
+    drive.cancel(run.ref)
+    record(drive, run, done("charge"))
+
+    drive.cancel(run.ref, "too late")
+
+    kinds = [EventType.ENQUEUED, EventType.STARTED]
+    kinds += [EventType.CANCEL_REQUESTED, EventType.STEP_SUCCEEDED]
+    assert drive.trail(run.ref) == kinds
+    assert drive.get(run.ref).reason == "too late"

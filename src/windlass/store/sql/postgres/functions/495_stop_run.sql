@@ -25,15 +25,19 @@ begin
       return v_status;
     end if;
     update windlass.leases l
-       set intent = 'cancel', reason = coalesce(l.reason, p_reason),
-           seq = l.seq + (l.intent is distinct from 'cancel')::integer
-     where l.tenant = p_tenant and l.id = p_id
+       set intent = 'cancel', reason = p_reason, seq = l.seq + 1
+     where l.tenant = p_tenant and l.id = p_id and l.intent is distinct from 'cancel'
     returning l.seq, l.attempt into v_lease;
     if found then
       insert into windlass.event_rows (tenant, subject, seq, type, at, attempt, data)
       values (p_tenant, p_id, v_lease.seq, 'run.cancel_requested', windlass.now(), v_lease.attempt,
-              case when p_reason is not null then json_build_object('reason', p_reason) end)
-      on conflict do nothing;  -- asked before: the first request stands
+              case when p_reason is not null then json_build_object('reason', p_reason) end);
+      return 'running';
+    end if;
+    -- Asked before: the first request stands, and a later one may still give the reason.
+    update windlass.leases l set reason = coalesce(l.reason, p_reason)
+     where l.tenant = p_tenant and l.id = p_id;
+    if found then
       return 'running';
     end if;
     select r.status into v_status from windlass.runs r where r.tenant = p_tenant and r.id = p_id;
