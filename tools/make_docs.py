@@ -19,7 +19,7 @@ STATUSES = {
     Status.QUEUED: "ready: a worker that knows the job may claim it now",
     Status.RUNNING: "a worker holds its lease",
     Status.WAITING: "waits for a signal, without a worker",
-    Status.PAUSED: "reserved: an operator stopped it for now",
+    Status.PAUSED: "an operator stopped it for now; it keeps its place",
     Status.SUCCEEDED: "ended well; has a result",
     Status.FAILED: "ended badly for good; `failure` says how",
     Status.CANCELED: "ended on request",
@@ -48,6 +48,11 @@ VERBS = {
     Verb.REPRIORITIZE: "an operator chose another priority or queue for it",
     Verb.CHANGE: "an operator gave it another input, other tags or other times",
     Verb.SIGNAL: "it was sent a signal",
+    Verb.PAUSE: "an operator stopped it for now, or asked a running one to stop",
+    Verb.RESUME: "an operator let it go on: it may be claimed now",
+    Verb.RESUME_TIMER: "an operator let it go on: its time has not come yet",
+    Verb.RESUME_WAIT: "an operator let it go on: what it waits for has not come yet",
+    Verb.TERMINATE: "an operator ended it at once",
 }
 
 FAILURES = {
@@ -123,7 +128,9 @@ def page() -> str:
             "",
             "A cancel of a running run does not move it: the wish is recorded, its worker is told,",
             "and the first recorded outcome wins. Whatever would have sent the run round again",
-            "(backoff, snooze, sleep, wait, continue, release, reap) then ends it as canceled. A",
+            "(backoff, snooze, sleep, wait, continue, release, reap) then ends it as canceled.",
+            "A pause is recorded in the same way; what sends the run round again then leaves it",
+            "paused, and a resume takes it to where it would have gone ([control](control.md)). A",
             "run that begins to wait for a signal that is already there goes on to `queued` at",
             "once. A succeeded run can be",
             "reopened, by retry or reschedule, only once retention has marked it stale, which",

@@ -14,7 +14,7 @@ from typing import Any
 from windlass.domain.blame import AMONG_OTHERS
 from windlass.domain.event import EFFECTS
 from windlass.domain.outcome import REPORTED
-from windlass.domain.states import ROUND_AGAIN, TRANSITIONS, Verb
+from windlass.domain.states import ROUND_AGAIN, TIMERS, TRANSITIONS, Status, Verb
 
 TARGET = Path(__file__).parent.parent / "src/windlass/store/sql/postgres/functions/030_rules.sql"
 HEAD = """\
@@ -63,6 +63,12 @@ def _functions() -> Iterator[str]:
             if (value := getattr(effect, part)) is not None
         }
         yield _function(what, f"{part}_of(p_verb text)", _case("p_verb", known))
+    yield _function(
+        "The status of a run that has a timer.",
+        "timer_status(p_why text)",
+        _case("p_why", {why: _text(status) for why, status in TIMERS.items()})[:-4]
+        + f"\n    else {_text(Status.SCHEDULED)} end",
+    )
     yield _function(
         "The crash at which a run is given up; p_alone: its worker held no other run when it died.",
         "crash_limit(p_max_crashes integer, p_alone boolean)",

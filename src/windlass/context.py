@@ -329,6 +329,14 @@ class Context(_BaseContext, AwaitedFace, AwaitedChildren):
         other._phases = self.phases
         return other
 
+    async def checkpoint(self) -> None:
+        """Stop here if the run was asked to pause, or to end.
+
+        Steps and waits do this by themselves. A run that is paused here, and resumed, starts its
+        handler from the beginning; recorded steps are not done again.
+        """
+        await self._durable()[0].checkpoint("checkpoint")
+
     async def progress(self, fraction: float | None, message: str | None = None) -> None:
         """Tell how far the run is, from 0 to 1, and what it is doing; in a pipeline, the phase.
 
@@ -371,6 +379,14 @@ class SyncContext(_BaseContext, BlockingFace, BlockingChildren):
     def artifacts(self) -> SyncArtifacts:
         """The artifacts of the run's tenant."""
         return SyncArtifacts(self._store, self._held)
+
+    def checkpoint(self) -> None:
+        """Stop here if the run was asked to pause, or to end.
+
+        Steps and waits do this by themselves. A run that is paused here, and resumed, starts its
+        handler from the beginning; recorded steps are not done again.
+        """
+        self._durable()[0].checkpoint("checkpoint")
 
     def progress(self, fraction: float | None, message: str | None = None) -> None:
         """Tell how far the run is, from 0 to 1, and what it is doing; in a pipeline, the phase.

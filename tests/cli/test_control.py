@@ -36,6 +36,45 @@ def test_cancel(url: str, app: Windlass) -> None:
     assert ok("cancel", one.id, "--url", url) == f"{one.id} canceled\n"
 
 
+def test_pause_and_resume(url: str, app: Windlass) -> None:
+    ready, later = app.enqueue("greet"), app.enqueue("greet", delay="1h")
+
+    printed = ok("pause", ready.id, later.id, "--reason", "a break", "--url", url)
+
+    assert printed == f"{ready.id} paused\n{later.id} paused\n"
+    assert ok("pause", ready.id, "--url", url) == f"{ready.id} paused\n"
+    assert "paused" in ok("runs", "--url", url)
+    assert "a break" in ok("show", ready.id, "--events", "--url", url)
+    printed = ok("resume", ready.id, later.id, "--url", url)
+    assert printed == f"{ready.id} queued\n{later.id} scheduled\n"
+
+
+def test_terminate(url: str, app: Windlass) -> None:
+    run_ = app.enqueue("greet")
+
+    assert ok("terminate", run_.id, "--reason", "stuck", "--url", url) == f"{run_.id} canceled\n"
+
+    assert run_.refresh().reason == "stuck"
+
+
+def test_an_ended_run_cannot_be_paused(url: str, app: Windlass) -> None:
+    done = app.enqueue("greet")
+    work(app)
+    for verb in ("pause", "resume", "terminate"):
+        result = run(verb, done.id, "--url", url)
+        assert result.exit_code == 4
+        assert f"Run {done.id} is succeeded: {verb} is for runs that have not ended." in result.stderr
+
+
+def test_many_are_paused_resumed_and_terminated(url: str, app: Windlass) -> None:
+    for _ in range(3):
+        app.enqueue("greet")
+    filters = ("--job", "greet", "--url", url)
+    assert ok("runs", "pause", *filters) == "3 runs paused\n"
+    assert ok("runs", "resume", *filters) == "3 runs resumed\n"
+    assert ok("runs", "terminate", *filters) == "3 runs terminated\n"
+
+
 def test_one_refusal_does_not_spare_the_others(url: str, app: Windlass) -> None:
     done = app.enqueue("greet")
     work(app)

@@ -48,7 +48,7 @@ from tests.conformance.offspring import child_violations
 from tests.conformance.places import Row, Tables
 from tests.conformance.slots import slot_violations
 from windlass.domain.event import AttemptOutcome, EventType
-from windlass.domain.states import FINISHED, Failure, Status, Verb, advance
+from windlass.domain.states import FINISHED, TIMERS, Failure, Status, Verb, advance
 from windlass.errors import IllegalTransition
 
 Name = tuple[str, str]
@@ -249,9 +249,7 @@ class _Run:
         if not self.positions:
             return None
         table, row = self.positions[0]
-        if row.get("why") == "wait":
-            return Status.WAITING
-        return POSITIONS[table]
+        return TIMERS.get(row.get("why") or "", POSITIONS[table])
 
     def _position(self) -> Iterator[str]:
         finished = self.record["status"] is not None
@@ -468,6 +466,11 @@ def _verb(kind: EventType, before: Status, data: Mapping[str, Any]) -> Verb:
             return Verb.CANCEL if before is Status.RUNNING else Verb.STOP
         case EventType.CANCELED:
             return Verb.STOP if before is Status.RUNNING else Verb.CANCEL
+        case EventType.PAUSE_REQUESTED | EventType.PAUSED:
+            return Verb.PAUSE
+        case EventType.RESUMED:
+            gone = {"scheduled": Verb.RESUME_TIMER, "waiting": Verb.RESUME_WAIT}
+            return gone.get(data.get("to", ""), Verb.RESUME)
         case EventType.RETRIED:
             return Verb.RETRY
         case EventType.RESCHEDULED:

@@ -292,6 +292,18 @@ class Driver:
         """Ask for a run's end."""
         return self.call(self.ops.cancel(run, reason))
 
+    def pause(self, run: RunRef, reason: str | None = None) -> RunRecord:
+        """Stop a run for now."""
+        return self.call(self.ops.pause(run, reason))
+
+    def resume(self, run: RunRef) -> RunRecord:
+        """Let a paused run go on."""
+        return self.call(self.ops.resume(run))
+
+    def terminate(self, run: RunRef, reason: str | None = None) -> RunRecord:
+        """End a run now."""
+        return self.call(self.ops.terminate(run, reason))
+
     def retry(
         self, run: RunRef, max_attempts: int | None = None, input: msgspec.Raw | None = None
     ) -> RunRecord:
@@ -376,7 +388,9 @@ class Driver:
             case Status.WAITING:
                 return self.waits(**fields)
             case Status.PAUSED:
-                raise AssertionError(f"no operation leads to {status}")
+                run = self.add(**fields)
+                self.pause(run)
+                return run
 
     def waits(self, **fields: Any) -> RunRef:
         """A run that waits for the signal `go`, for a minute at most."""
@@ -411,7 +425,7 @@ def ids(items: Iterable[NewRun | RunRef | Claimed | Enqueued | RunRecord]) -> Se
 
 def reachable() -> Sequence[Status]:
     """The statuses that operations lead to today."""
-    return [status for status in Status if status is not Status.PAUSED]
+    return list(Status)
 
 
 Opened = Callable[[], Driver]

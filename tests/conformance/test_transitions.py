@@ -10,7 +10,15 @@ from tests.conformance.history import History, violations
 from tests.conformance.kit import LEASE, Driver, raw, reachable
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Held, RunRef
-from windlass.domain.states import TRANSITIONS, Intent, Status, Verb, advance, under_intent
+from windlass.domain.states import (
+    TRANSITIONS,
+    Intent,
+    Status,
+    Verb,
+    advance,
+    is_paused_next,
+    under_intent,
+)
 from windlass.errors import IllegalTransition
 
 LONG = 1_000.0  # seconds after which a run is due, expired, and its worker dead
@@ -56,6 +64,9 @@ OPERATIONS: Mapping[Verb, Callable[[Driver, RunRef], object]] = {
     Verb.REAP: _sweep(reap=True),
     Verb.CRASH: _sweep(reap=True, max_crashes=1),
     Verb.CANCEL: lambda steer, run: steer.cancel(run),
+    Verb.PAUSE: lambda steer, run: steer.pause(run),
+    Verb.RESUME: lambda steer, run: steer.resume(run),
+    Verb.TERMINATE: lambda steer, run: steer.terminate(run),
     Verb.EXPIRE: _sweep(expire=True),
     Verb.OVERRUN: _sweep(expire=True),
     Verb.RETRY: lambda steer, run: steer.retry(run),
@@ -73,12 +84,17 @@ TIMES: Mapping[Verb, Mapping[str, float]] = {
 }
 
 # Verbs of an operator, who is told no; what finds nothing to do stays silent.
-ASKED = (Verb.CANCEL, Verb.RETRY, Verb.RESCHEDULE, Verb.REPRIORITIZE, Verb.CHANGE, Verb.SIGNAL)
+ASKED = (
+    *(Verb.CANCEL, Verb.RETRY, Verb.RESCHEDULE, Verb.REPRIORITIZE, Verb.CHANGE, Verb.SIGNAL),
+    *(Verb.PAUSE, Verb.RESUME, Verb.TERMINATE),
+)
 
 
 def test_every_verb_and_every_status_is_tried() -> None:
-    # Only a new child is held, in the transaction that starts it: see `test_children.py`.
-    assert set(OPERATIONS) == set(Verb) - {Verb.HOLD}
+    # Only a new child is held, in the transaction that starts it: see `test_children.py`. Where a
+    # paused run goes on is in `test_pause.py`.
+    elsewhere = {Verb.HOLD, Verb.RESUME_TIMER, Verb.RESUME_WAIT}
+    assert set(OPERATIONS) == set(Verb) - elsewhere
     assert set(reachable()) == {status for status, verbs in TRANSITIONS.items() if verbs}
 
 
@@ -105,7 +121,8 @@ def test_a_verb_leads_where_the_table_says(steer: Driver, status: Status, verb: 
 
 def _assert_refused(steer: Driver, run: RunRef, verb: Verb, refusal: IllegalTransition) -> None:
     before, trail = steer.get(run), steer.trail(run)
-    already = verb is Verb.CANCEL and before.status is Status.CANCELED
+    ending = verb in (Verb.CANCEL, Verb.TERMINATE)
+    already = ending and before.status is Status.CANCELED
     if verb in ASKED and not already:
         with pytest.raises(IllegalTransition) as caught:
             OPERATIONS[verb](steer, run)
@@ -122,6 +139,20 @@ def test_a_verb_under_a_cancel_leads_where_the_table_says(steer: Driver, verb: V
     run = steer.bring(Status.RUNNING, **TIMES.get(verb, {}))
     steer.cancel(run)
     expected = advance(Status.RUNNING, under_intent(verb, Intent.CANCEL))
+
+    OPERATIONS[verb](steer, run)
+
+    assert steer.get(run).status is expected
+    assert violations(History.read(steer.tables)) == []
+
+
+@pytest.mark.parametrize("verb", [verb for verb in Verb if verb in TRANSITIONS[Status.RUNNING]])
+def test_a_verb_under_a_pause_leads_where_the_table_says(steer: Driver, verb: Verb) -> None:
+    run = steer.bring(Status.RUNNING, **TIMES.get(verb, {}))
+    steer.pause(run)
+    expected = advance(Status.RUNNING, under_intent(verb, Intent.PAUSE))
+    if is_paused_next(expected, Intent.PAUSE) and expected is not Status.RUNNING:
+        expected = Status.PAUSED
 
     OPERATIONS[verb](steer, run)
 

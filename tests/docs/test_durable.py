@@ -21,6 +21,7 @@ from windlass.testing import answer, crash_after, drain, isolated
 STEPS = "docs/steps.md"
 WAITING = "docs/waiting.md"
 CHILDREN = "docs/children.md"
+CONTROL = "docs/control.md"
 PIPELINES = "docs/pipelines.md"
 ROOT = Path(__file__).parents[2]
 
@@ -356,3 +357,21 @@ def test_the_table_of_progress_is_right() -> None:
     assert len(rows) == 4
     for place, phases, own, whole in (map(int, row) for row in rows):
         assert overall(place - 1, own / 100, phases) * 100 == whole
+
+
+@pytest.mark.examples(CONTROL, "control.py")
+@pytest.mark.examples(CONTROL, "pause.py")
+def test_a_run_is_paused_and_goes_on(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    page = load("control.py")
+    run = load("pause.py").run
+    assert capsys.readouterr().out == "paused\nqueued\n"
+    drain(page.app).check()
+    assert run.refresh().result == 300
+
+
+@pytest.mark.examples(CONTROL, "loop.py")
+def test_a_loop_may_stop_at_its_checkpoints(load: Load) -> None:
+    page = load("loop.py")
+    run = page.rebuild_index.enqueue(rows=3)
+    drain(page.app).check()
+    assert run.refresh().status == "succeeded"

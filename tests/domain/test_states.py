@@ -57,6 +57,29 @@ ALLOWED = {
     ("waiting", "reprioritize"): "waiting",
     ("waiting", "change"): "waiting",
     ("waiting", "signal"): "waiting",
+    ("scheduled", "pause"): "paused",
+    ("scheduled", "resume"): "scheduled",
+    ("scheduled", "terminate"): "canceled",
+    ("queued", "pause"): "paused",
+    ("queued", "resume"): "queued",
+    ("queued", "terminate"): "canceled",
+    ("running", "pause"): "running",
+    ("running", "resume"): "running",
+    ("running", "terminate"): "canceled",
+    ("waiting", "pause"): "paused",
+    ("waiting", "resume"): "waiting",
+    ("waiting", "terminate"): "canceled",
+    ("paused", "pause"): "paused",
+    ("paused", "resume"): "queued",
+    ("paused", "resume_timer"): "scheduled",
+    ("paused", "resume_wait"): "waiting",
+    ("paused", "cancel"): "canceled",
+    ("paused", "expire"): "failed",
+    ("paused", "overrun"): "failed",
+    ("paused", "reprioritize"): "paused",
+    ("paused", "change"): "paused",
+    ("paused", "signal"): "paused",
+    ("paused", "terminate"): "canceled",
     ("failed", "retry"): "queued",
     ("failed", "reschedule"): "scheduled",
     ("canceled", "retry"): "queued",
@@ -117,7 +140,8 @@ def test_a_cancel_intent_ends_what_would_go_round_again(verb: Verb) -> None:
 def test_every_end_of_a_running_run_is_legal_under_an_intent() -> None:
     for verb in TRANSITIONS[Status.RUNNING]:
         after = advance(Status.RUNNING, under_intent(verb, Intent.CANCEL))
-        assert after in FINISHED or verb in (Verb.CANCEL, Verb.SIGNAL)
+        asked = (Verb.CANCEL, Verb.PAUSE, Verb.RESUME, Verb.SIGNAL)
+        assert after in FINISHED or verb in asked
 
 
 def test_statuses_are_equal_to_their_text() -> None:

@@ -78,3 +78,28 @@ async def test_a_call_that_the_worker_fails_to_make_is_answered(
     assert ended.status is Status.FAILED
     assert ended.error is not None
     assert "The worker failed to record_steps" in ended.error.message
+
+
+async def test_a_handler_in_a_child_process_pauses_at_its_next_step(load: Load, said: Any) -> None:
+    jobs = load("""
+@app.job(executor="process")
+def work(ctx: SyncContext) -> int:
+    ctx.step("first", say, "first")
+    while ctx.attempt == 1 and not (folder / "asked").exists():
+        time.sleep(0.005)
+    ctx.step("second", say, "second")
+    return ctx.attempt
+""")
+    app = jobs.app
+    run = await jobs.work.aenqueue()
+    async with working(app) as worker:
+        await reached(app, run.id, Status.RUNNING)
+        with worker.signals.renewed.heard() as renewed:
+            await run.apause()
+            await renewed.until(lambda reply: bool(reply.orders))
+        (jobs.folder / "asked").touch()
+        await reached(app, run.id, Status.PAUSED)
+        assert said() == ["first"]
+        await run.aresume()
+        assert (await run.await_end(timeout=PATIENCE)).result == 2
+    assert said() == ["first", "second"]

@@ -131,6 +131,43 @@ def cancel(reason: str | None) -> Act:
 
 
 @click.command
+@click.option("--reason", metavar="TEXT", help="Kept in the history of the runs.")
+@bulk_command
+def pause(reason: str | None) -> Act:
+    """Stop all runs for now that the filters select; running ones stop at their next step.
+
+    Without --status these are all that have not ended.
+
+    \b
+    windlass runs pause --job import_orders --reason "the shop is down"
+    """
+    return lambda selection, dry_run: selection.pause(reason=reason, dry_run=dry_run)
+
+
+@click.command
+@bulk_command
+def resume() -> Act:
+    """Let all paused runs go on that the filters select.
+
+    \b
+    windlass runs resume --job import_orders
+    """
+    return lambda selection, dry_run: selection.resume(dry_run=dry_run)
+
+
+@click.command
+@click.option("--reason", metavar="TEXT", help="Kept with the runs, and shown with them.")
+@bulk_command
+def terminate(reason: str | None) -> Act:
+    """End all runs now that the filters select; running ones lose their leases.
+
+    Without --status these are all that have not ended. `windlass runs cancel` lets handlers clean
+    up.
+    """
+    return lambda selection, dry_run: selection.terminate(reason=reason, dry_run=dry_run)
+
+
+@click.command
 @click.option(
     "--max-attempts", metavar="N", type=int, help="How many failures end each, counted anew."
 )
@@ -213,6 +250,9 @@ def discard() -> Act:
 
 COMMANDS = {
     "cancel": cancel,
+    "pause": pause,
+    "resume": resume,
+    "terminate": terminate,
     "retry": retry,
     "reschedule": reschedule,
     "reprioritize": reprioritize,

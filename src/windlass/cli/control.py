@@ -1,4 +1,4 @@
-"""`windlass cancel`, `retry`, `reschedule` and `reprioritize`: what operators do to runs."""
+"""`windlass cancel`, `pause`, `resume`, `terminate`, `retry` and their like: what operators do."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -32,6 +32,57 @@ def cancel(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> N
     def end(run_id: str) -> str:
         run = app.cancel(run_id, reason=reason)
         return "canceled" if run.status.finished else "asked to end"
+
+    one_by_one(run_ids, end, partial(whole_id, app))
+
+
+@click.command
+@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", help="Kept in the history of the run.")
+@place_options
+def pause(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> None:
+    """Stop runs for now; they keep their place.
+
+    A running handler stops at its next step, wait or checkpoint, and frees its seat. One that has
+    none of these runs to its end. `windlass resume` lets them go on.
+    """
+    app = place.store()
+
+    def stop(run_id: str) -> str:
+        run = app.pause(run_id, reason=reason)
+        if run.cancel_requested:
+            return "was asked to end before"
+        return "asked to pause" if run.pause_requested else run.status.value
+
+    one_by_one(run_ids, stop, partial(whole_id, app))
+
+
+@click.command
+@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
+@place_options
+def resume(place: StorePlace, run_ids: tuple[str, ...]) -> None:
+    """Let paused runs go on where they were.
+
+    One that slept or waited for something goes on with that, or is ready if it has come meanwhile.
+    """
+    app = place.store()
+    one_by_one(run_ids, lambda run_id: app.resume(run_id).status.value, partial(whole_id, app))
+
+
+@click.command
+@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", help="Kept with the run, and shown with it.")
+@place_options
+def terminate(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> None:
+    """End runs now, without waiting for their handlers.
+
+    Use `windlass cancel` first: it lets a handler clean up. A run that is terminated loses its
+    lease at once, and nothing that its handler still does is recorded.
+    """
+    app = place.store()
+
+    def end(run_id: str) -> str:
+        return app.terminate(run_id, reason=reason).status.value
 
     one_by_one(run_ids, end, partial(whole_id, app))
 

@@ -31,6 +31,7 @@ STATUS_COLORS: Mapping[str, str] = {
     Status.QUEUED: "cyan",
     Status.RUNNING: "yellow",
     Status.WAITING: "bright_blue",
+    Status.PAUSED: "bright_yellow",
     Status.SUCCEEDED: "green",
     Status.FAILED: "red",
     Status.CANCELED: "magenta",

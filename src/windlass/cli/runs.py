@@ -101,6 +101,8 @@ def note(run: "Run", now: datetime) -> str:
             return f"{due} {f'after {error_text(run)}' if run.error else ''}".strip()
         case Status.WAITING:
             return waiting_text(run, now)
+        case Status.PAUSED:
+            return f"in step {steps_text(run)}" if run.waits else ""
         case Status.RUNNING:
             return running_text(run)
         case _:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.domain.counts import Counts, QueueState
 
-QUEUE_TITLES = ("QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">WAITING", ">OLDEST")
-STATUSES = ("scheduled", "queued", "running", "waiting", "failed", "canceled")
+QUEUE_TITLES = ("QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">WAITING", ">PAUSED", ">OLDEST")
+STATUSES = ("scheduled", "queued", "running", "waiting", "paused", "failed", "canceled")
 
 
 @click.command
@@ -90,6 +90,7 @@ def _queue_row(queue: "QueueState") -> tuple[str, ...]:
         _number(queue.running, queue.exact),
         _number(queue.scheduled, queue.exact),
         _number(queue.waiting, queue.exact),
+        _number(queue.paused, queue.exact),
         "" if queue.age is None else format_duration(max(0.0, queue.age)),
     )
 

@@ -53,6 +53,36 @@ class HandleFaces(Generic[R_co]):
         verbs = self._verbs
         return await verbs.aperform(verbs.cancel(reason))
 
+    def pause(self, reason: str | None = None) -> Run[R_co]:
+        """Stop the run for now, and return it as it then is; see `app.pause`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.pause(reason))
+
+    async def apause(self, reason: str | None = None) -> Run[R_co]:
+        """As `pause`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.pause(reason))
+
+    def resume(self) -> Run[R_co]:
+        """Let the run go on where it was paused, and return it as it then is."""
+        verbs = self._verbs
+        return verbs.perform(verbs.resume())
+
+    async def aresume(self) -> Run[R_co]:
+        """As `resume`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.resume())
+
+    def terminate(self, reason: str | None = None) -> Run[R_co]:
+        """End the run now, whatever its handler does; see `app.terminate`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.terminate(reason))
+
+    async def aterminate(self, reason: str | None = None) -> Run[R_co]:
+        """As `terminate`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.terminate(reason))
+
     def retry(
         self, *, max_attempts: int | None = None, input: Mapping[str, Any] | None = None
     ) -> Run[R_co]:

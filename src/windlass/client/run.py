@@ -95,6 +95,18 @@ class HandleVerbs(Verbs, Generic[R_co]):
         """Cancel the run, and return it as it then is."""
         return (yield from self._updated(self._runs.cancel(self._run.id, reason=reason)))
 
+    def pause(self, reason: str | None = None) -> Flow[Run[R_co]]:
+        """Stop the run for now, and return it as it then is; see `app.pause`."""
+        return (yield from self._updated(self._runs.pause(self._run.id, reason=reason)))
+
+    def resume(self) -> Flow[Run[R_co]]:
+        """Let the run go on where it was paused, and return it as it then is."""
+        return (yield from self._updated(self._runs.resume(self._run.id)))
+
+    def terminate(self, reason: str | None = None) -> Flow[Run[R_co]]:
+        """End the run now, whatever its handler does; see `app.terminate`."""
+        return (yield from self._updated(self._runs.terminate(self._run.id, reason=reason)))
+
     def retry(
         self, *, max_attempts: int | None = None, input: Mapping[str, Any] | None = None
     ) -> Flow[Run[R_co]]:

@@ -81,6 +81,49 @@ class RunFaces(HistoryFaces):
         verbs = self._verbs
         return await verbs.aperform(verbs.cancel(run, reason=reason))
 
+    def pause(self, run: str, *, reason: str | None = None) -> Run:
+        """Stop a run for now. It keeps its place, its steps and its time.
+
+        One that runs stops at its next step, wait or `ctx.checkpoint()`; until then
+        `run.pause_requested` is true. A handler without any of these runs to its end. Repeating
+        it is harmless. Raises IllegalTransition for a run that has ended.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.pause(run, reason=reason))
+
+    async def apause(self, run: str, *, reason: str | None = None) -> Run:
+        """As `pause`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.pause(run, reason=reason))
+
+    def resume(self, run: str) -> Run:
+        """Let a paused run go on where it was; take the request to pause a running one back.
+
+        Any other run that has not ended stays as it is. Raises IllegalTransition for one that has.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.resume(run))
+
+    async def aresume(self, run: str) -> Run:
+        """As `resume`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.resume(run))
+
+    def terminate(self, run: str, *, reason: str | None = None) -> Run:
+        """End a run now, as canceled. Use `cancel` unless its handler does not react.
+
+        A running one loses its lease: its handler is interrupted, and nothing that it still does,
+        not even its clean-up, can be recorded. Its children are canceled. Raises
+        IllegalTransition for a run that succeeded or failed.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.terminate(run, reason=reason))
+
+    async def aterminate(self, run: str, *, reason: str | None = None) -> Run:
+        """As `terminate`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.terminate(run, reason=reason))
+
     def retry(
         self, run: str, *, max_attempts: int | None = None, input: Mapping[str, Any] | None = None
     ) -> Run:

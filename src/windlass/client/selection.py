@@ -84,6 +84,18 @@ class SelectionVerbs(Verbs):
         """End those that have not started; ask for the end of those that are running."""
         return (yield from self._apply("cancel", {"reason": check_reason(reason)}, dry_run))
 
+    def pause(self, *, reason: str | None = None, dry_run: bool = False) -> Flow[BulkResult]:
+        """Stop those that have not ended for now; ask running ones to stop at their next step."""
+        return (yield from self._apply("pause", {"reason": check_reason(reason)}, dry_run))
+
+    def resume(self, *, dry_run: bool = False) -> Flow[BulkResult]:
+        """Let those that are paused, or were asked to pause, go on."""
+        return (yield from self._apply("resume", {}, dry_run))
+
+    def terminate(self, *, reason: str | None = None, dry_run: bool = False) -> Flow[BulkResult]:
+        """End those that have not ended now; running ones lose their leases."""
+        return (yield from self._apply("terminate", {"reason": check_reason(reason)}, dry_run))
+
     def retry(self, *, max_attempts: int | None = None, dry_run: bool = False) -> Flow[BulkResult]:
         """Reopen those that failed or were canceled, each with a fresh budget of attempts."""
         arguments = {"max_attempts": check_budget(max_attempts)}

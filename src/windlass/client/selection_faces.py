@@ -46,6 +46,36 @@ class SelectionFaces:
         verbs = self._verbs
         return await verbs.aperform(verbs.cancel(reason=reason, dry_run=dry_run))
 
+    def pause(self, *, reason: str | None = None, dry_run: bool = False) -> BulkResult:
+        """Stop those that have not ended for now; ask running ones to stop at their next step."""
+        verbs = self._verbs
+        return verbs.perform(verbs.pause(reason=reason, dry_run=dry_run))
+
+    async def apause(self, *, reason: str | None = None, dry_run: bool = False) -> BulkResult:
+        """As `pause`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.pause(reason=reason, dry_run=dry_run))
+
+    def resume(self, *, dry_run: bool = False) -> BulkResult:
+        """Let those that are paused, or were asked to pause, go on."""
+        verbs = self._verbs
+        return verbs.perform(verbs.resume(dry_run=dry_run))
+
+    async def aresume(self, *, dry_run: bool = False) -> BulkResult:
+        """As `resume`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.resume(dry_run=dry_run))
+
+    def terminate(self, *, reason: str | None = None, dry_run: bool = False) -> BulkResult:
+        """End those that have not ended now; running ones lose their leases."""
+        verbs = self._verbs
+        return verbs.perform(verbs.terminate(reason=reason, dry_run=dry_run))
+
+    async def aterminate(self, *, reason: str | None = None, dry_run: bool = False) -> BulkResult:
+        """As `terminate`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.terminate(reason=reason, dry_run=dry_run))
+
     def retry(self, *, max_attempts: int | None = None, dry_run: bool = False) -> BulkResult:
         """Reopen those that failed or were canceled, each with a fresh budget of attempts."""
         verbs = self._verbs

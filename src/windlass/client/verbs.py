@@ -42,7 +42,7 @@ _EVENTS = 1000  # at once
 
 
 class RunVerbs(HistoryVerbs):
-    """Look, wait, signal, cancel, retry, run again, reschedule, reprioritize, change, discard."""
+    """Look, wait, signal, cancel, pause, resume, terminate, retry, run again, and more."""
 
     def get(self, run: str) -> Flow[Run]:
         """Read a run; raises RunNotFound."""
@@ -78,6 +78,37 @@ class RunVerbs(HistoryVerbs):
         if found.cancel_requested:
             yield Hint()  # so that its worker asks for orders now
         return found
+
+    def pause(self, run: str, *, reason: str | None = None) -> Flow[Run]:
+        """Stop a run for now. It keeps its place, its steps and its time.
+
+        One that runs stops at its next step, wait or `ctx.checkpoint()`; until then
+        `run.pause_requested` is true. A handler without any of these runs to its end. Repeating
+        it is harmless. Raises IllegalTransition for a run that has ended.
+        """
+        record = yield self._operations.pause(self._ref(run), check_reason(reason))
+        found = Run(self._scope, record)
+        if found.pause_requested:
+            yield Hint()  # so that its worker asks for orders now
+        return found
+
+    def resume(self, run: str) -> Flow[Run]:
+        """Let a paused run go on where it was; take the request to pause a running one back.
+
+        Any other run that has not ended stays as it is. Raises IllegalTransition for one that has.
+        """
+        return (yield from self._moved(self._operations.resume(self._ref(run))))
+
+    def terminate(self, run: str, *, reason: str | None = None) -> Flow[Run]:
+        """End a run now, as canceled. Use `cancel` unless its handler does not react.
+
+        A running one loses its lease: its handler is interrupted, and nothing that it still does,
+        not even its clean-up, can be recorded. Its children are canceled. Raises
+        IllegalTransition for a run that succeeded or failed.
+        """
+        record = yield self._operations.terminate(self._ref(run), check_reason(reason))
+        yield Hint()  # so that its worker hears of it now
+        return Run(self._scope, record)
 
     def retry(
         self,

@@ -142,6 +142,11 @@ class RunView:
         return self._record.intent is Intent.CANCEL
 
     @property
+    def pause_requested(self) -> bool:
+        """Whether it is running and was asked to pause."""
+        return self._record.intent is Intent.PAUSE
+
+    @property
     def progress(self) -> float | None:
         """How far it is, from 0 to 1, as its handler last reported."""
         return self._record.progress

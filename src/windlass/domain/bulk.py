@@ -13,8 +13,9 @@ MOST_AT_ONCE = 50
 
 
 _TIMED = {"status": (Status.SCHEDULED, Status.QUEUED)}
-_WAITING = {"status": (Status.SCHEDULED, Status.QUEUED, Status.WAITING)}
-_LIVE = {"status": (Status.SCHEDULED, Status.QUEUED, Status.RUNNING, Status.WAITING)}
+_WAITING = {"status": (Status.SCHEDULED, Status.QUEUED, Status.WAITING, Status.PAUSED)}
+_LIVE = {"status": (Status.SCHEDULED, Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSED)}
+_PAUSED = {"status": (Status.PAUSED, Status.RUNNING)}
 _DEAD = {"dead": True}
 
 
@@ -41,6 +42,11 @@ BULK_VERBS: Mapping[str, BulkVerb] = MappingProxyType(
         for verb in (
             # What is canceled already may be canceled again.
             BulkVerb("cancel", "canceled", _where(Verb.CANCEL) | {Status.CANCELED}, _LIVE, True),
+            BulkVerb("pause", "paused", _where(Verb.PAUSE), _LIVE, True),
+            BulkVerb("resume", "resumed", _where(Verb.RESUME), _PAUSED, True),
+            BulkVerb(
+                "terminate", "terminated", _where(Verb.TERMINATE) | {Status.CANCELED}, _LIVE, True
+            ),
             BulkVerb("retry", "retried", _where(Verb.RETRY), _DEAD),
             BulkVerb("reschedule", "rescheduled", _where(Verb.RESCHEDULE), _TIMED),
             BulkVerb("reprioritize", "moved", _where(Verb.REPRIORITIZE), _WAITING, True),

@@ -79,6 +79,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     running: int = 0
     scheduled: int = 0  # not yet due, asleep included
     waiting: int = 0  # for a signal
+    paused: int = 0
     exact: bool = True
     oldest_at: datetime | None = None  # since when the oldest has been ready; None: nothing is
     seen_at: datetime
@@ -119,6 +120,7 @@ def join_queues(counts: Sequence[Count], ages: Sequence[QueueAge]) -> Sequence[Q
             running=_count(by_status, Status.RUNNING),
             scheduled=_count(by_status, Status.SCHEDULED),
             waiting=_count(by_status, Status.WAITING),
+            paused=_count(by_status, Status.PAUSED),
             exact=all(row.exact for row in by_status.values()),
             oldest_at=oldest.get(name),
             seen_at=seen_at,

@@ -42,6 +42,11 @@ class EventType(OpenEnum):
     CRASHED = "run.crashed"  # taken back from a dead worker
     CANCEL_REQUESTED = "run.cancel_requested"  # data: {"reason": ...} where one was given
     CANCELED = "run.canceled"  # data: {"reason": ...} where one was given
+    PAUSE_REQUESTED = "run.pause_requested"  # data: {"reason": ...} where one was given
+    PAUSED = "run.paused"  # data: {"reason": ...} where one was given
+    # let go on by an operator; data: {"to": its status}; nothing if the request of a pause was
+    # taken back before the run had stopped
+    RESUMED = "run.resumed"
     # reopened by an operator; data: {"max_attempts": …} and {"input": …}, as below, where given
     RETRIED = "run.retried"
     # moved, or reopened, by an operator; data: {"at": …}, that of the event where it is ready now
@@ -110,5 +115,10 @@ EFFECTS: MappingProxyType[Verb, Effect] = MappingProxyType(
         Verb.REPRIORITIZE: Effect(EventType.REPRIORITIZED),
         Verb.CHANGE: Effect(EventType.CHANGED),
         Verb.SIGNAL: Effect(EventType.SIGNALED),
+        Verb.PAUSE: Effect(EventType.PAUSED, wait="paused"),
+        Verb.RESUME: Effect(EventType.RESUMED),
+        Verb.RESUME_TIMER: Effect(EventType.RESUMED),
+        Verb.RESUME_WAIT: Effect(EventType.RESUMED),
+        Verb.TERMINATE: Effect(EventType.CANCELED, AttemptOutcome.CANCELED),
     }
 )

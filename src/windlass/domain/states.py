@@ -6,12 +6,20 @@ docs and the exhaustive tests are made from it.
 
 A *live* run has one position: a timer (``scheduled``), a place in a queue
 (``queued``) or a lease (``running``). One that is ``waiting`` has a timer as well: it is due when
-it waits no longer, if ever. A *finished* run has none, only its outcome.
+it waits no longer, if ever. So has one that is ``paused``: it is never due, and remembers what it
+was doing before. A *finished* run has none, only its outcome.
 
-A cancel of a running run does not move it: it is recorded as an *intent*, and the
+A cancel or a pause of a running run does not move it: it is recorded as an *intent*, and the
 worker that holds the lease is told. Terminal outcomes that arrive first win over the
-intent; everything that would have sent the run round again ends it instead
-(:func:`under_intent`).
+intent. Everything that would have sent the run round again ends it under a cancel
+(:func:`under_intent`); under a pause it goes where it would have gone, and is paused there in the
+same transaction (:func:`is_paused_next`). A cancel wins over a pause.
+
+A resume takes a paused run back to where it was, by one of three verbs (:func:`resumed_by`): to its
+timer, to its wait, or, if what it waited for has come meanwhile, to its queue.
+
+A terminate ends a run at once. If it runs, its lease is gone: whatever its handler still does can
+no longer be recorded.
 
 A reschedule leads to ``scheduled``; where its time has come already, ``due`` follows in the same
 transaction, and the run is ``queued``.
@@ -44,6 +52,9 @@ class Status(OpenEnum):
 
 FINISHED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELED})
 
+TIMERS = MappingProxyType({"wait": Status.WAITING, "paused": Status.PAUSED})
+"""The status of a run by what its timer is for; anything else is ``scheduled``."""
+
 
 class Failure(OpenEnum):
     """Why a failed run failed."""
@@ -61,6 +72,7 @@ class Intent(StrEnum):
     """What an operator wants of a running run."""
 
     CANCEL = "cancel"
+    PAUSE = "pause"
     OTHER = "other"  # never stored: read where a newer program stored one that we do not know
 
     @classmethod
@@ -93,6 +105,11 @@ class Verb(StrEnum):
     REPRIORITIZE = "reprioritize"  # an operator chooses another priority or queue
     SIGNAL = "signal"  # somebody sends it something that it waits for, or will
     CHANGE = "change"  # an operator gives it another input, other tags or other times
+    PAUSE = "pause"  # an operator stops it for now
+    RESUME = "resume"  # an operator lets it go on; it may be claimed now
+    RESUME_TIMER = "resume_timer"  # the same, and its time has not come yet
+    RESUME_WAIT = "resume_wait"  # the same, and what it waits for has not come yet
+    TERMINATE = "terminate"  # an operator ends it now, whatever its handler does
 
 
 _REOPENED = MappingProxyType({Verb.RETRY: Status.QUEUED, Verb.RESCHEDULE: Status.SCHEDULED})
@@ -109,6 +126,9 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.REPRIORITIZE: Status.SCHEDULED,
                 Verb.CHANGE: Status.SCHEDULED,
                 Verb.SIGNAL: Status.SCHEDULED,
+                Verb.PAUSE: Status.PAUSED,
+                Verb.RESUME: Status.SCHEDULED,  # as it is
+                Verb.TERMINATE: Status.CANCELED,
             }
         ),
         Status.QUEUED: MappingProxyType(
@@ -122,6 +142,9 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.REPRIORITIZE: Status.QUEUED,
                 Verb.CHANGE: Status.QUEUED,
                 Verb.SIGNAL: Status.QUEUED,
+                Verb.PAUSE: Status.PAUSED,
+                Verb.RESUME: Status.QUEUED,  # as it is
+                Verb.TERMINATE: Status.CANCELED,
             }
         ),
         Status.RUNNING: MappingProxyType(
@@ -139,6 +162,9 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.OVERRUN: Status.FAILED,  # by the store, where its worker did not end it
                 Verb.STOP: Status.CANCELED,
                 Verb.CANCEL: Status.RUNNING,  # the intent is recorded, the holder told
+                Verb.PAUSE: Status.RUNNING,  # likewise
+                Verb.RESUME: Status.RUNNING,  # the intent is taken back
+                Verb.TERMINATE: Status.CANCELED,
                 Verb.SIGNAL: Status.RUNNING,
             }
         ),
@@ -151,9 +177,26 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.REPRIORITIZE: Status.WAITING,
                 Verb.CHANGE: Status.WAITING,
                 Verb.SIGNAL: Status.WAITING,
+                Verb.PAUSE: Status.PAUSED,
+                Verb.RESUME: Status.WAITING,  # as it is
+                Verb.TERMINATE: Status.CANCELED,
             }
         ),
-        Status.PAUSED: MappingProxyType({}),
+        Status.PAUSED: MappingProxyType(
+            {
+                Verb.PAUSE: Status.PAUSED,  # as it is
+                Verb.RESUME: Status.QUEUED,
+                Verb.RESUME_TIMER: Status.SCHEDULED,
+                Verb.RESUME_WAIT: Status.WAITING,
+                Verb.CANCEL: Status.CANCELED,
+                Verb.EXPIRE: Status.FAILED,
+                Verb.OVERRUN: Status.FAILED,
+                Verb.REPRIORITIZE: Status.PAUSED,
+                Verb.CHANGE: Status.PAUSED,
+                Verb.SIGNAL: Status.PAUSED,
+                Verb.TERMINATE: Status.CANCELED,
+            }
+        ),
         Status.SUCCEEDED: _REOPENED,  # only once stale
         Status.FAILED: _REOPENED,
         Status.CANCELED: _REOPENED,
@@ -188,3 +231,15 @@ def under_intent(verb: Verb, intent: Intent | None) -> Verb:
     if intent is Intent.CANCEL and verb in ROUND_AGAIN:
         return Verb.STOP
     return verb
+
+
+def is_paused_next(status: Status, intent: Intent | None) -> bool:
+    """Whether a run that has left its lease for this status is paused there."""
+    return intent is Intent.PAUSE and Verb.PAUSE in TRANSITIONS.get(status, _NOWHERE)
+
+
+def resumed_by(before: Status, *, come: bool) -> Verb:
+    """The verb that takes a paused run back to where it was; `come`: what it waited for has."""
+    if before is Status.QUEUED or come:
+        return Verb.RESUME
+    return Verb.RESUME_WAIT if before is Status.WAITING else Verb.RESUME_TIMER

@@ -32,6 +32,7 @@ class Wait:
     until: datetime | None
     signal: bool = False
     beside: tuple["Wait", ...] = ()  # what is waited for too, by a handler in a thread
+    pause: bool = False  # it was asked to pause, and goes on if that is taken back
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class Suspension:
     def until(self) -> datetime | None:
         """When it goes on, whatever comes."""
         return min((wait.until for wait in self.waits if wait.until is not None), default=None)
+
+    @property
+    def pauses(self) -> bool:
+        """Whether it has stopped because it was asked to pause."""
+        return any(wait.pause for wait in self.waits)
 
     @property
     def signal(self) -> bool:

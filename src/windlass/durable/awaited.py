@@ -84,10 +84,21 @@ class AwaitedWork:
 
     async def run(self, path: str, make: Callable[[], StepFlow[T]]) -> T:
         """Run a flow of this attempt."""
-        self._refuse(path)
+        await self.checkpoint(path)
         if not self.ledger.is_loaded:
             await self._load()
         return await adrive(make(), self._do)
+
+    async def checkpoint(self, path: str) -> None:
+        """Stop here if the run is to end or to pause.
+
+        What goes on beside it, such as the body of another step, is waited for: the handler is
+        suspended when all of it has stopped. Inside a step it goes on to the end of that.
+        """
+        self._refuse(path)
+        while self.ledger.is_pausing() and within.get() is None:
+            await self._wait(Wait(path, None, None, pause=True))
+            self._refuse(path)
 
     def _refuse(self, path: str) -> None:
         self.ledger.check(path)
@@ -154,7 +165,7 @@ class AwaitedWork:
             self._pause = min(self._pause * 2, self._patience.longest)
             self._look_later()
             for future, wait in self._waits.items():
-                if wait.signal:
+                if wait.signal or (wait.pause and not self.ledger.is_pausing()):
                     _settle(future)
         elif self._turns < _TURNS:
             self._turns += 1

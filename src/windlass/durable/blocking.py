@@ -49,11 +49,18 @@ class BlockingWork:
 
     def run(self, path: str, make: Callable[[], StepFlow[T]]) -> T:
         """Run a flow of this attempt."""
-        self._refuse(path)
+        self.checkpoint(path)
         if not self.ledger.is_loaded:
             with self._loading:
                 drive(self.ledger.load(), self._do)
         return drive(make(), self._do)
+
+    def checkpoint(self, path: str) -> None:
+        """Stop here if the run is to end or to pause; inside a step it goes on to its end."""
+        self._refuse(path)
+        if self.ledger.is_pausing() and within.get() is None:
+            self.suspension = Suspension((Wait(path, None, None, pause=True),))
+            raise Suspended
 
     def _refuse(self, path: str) -> None:
         self.ledger.check(path)

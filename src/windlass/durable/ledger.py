@@ -33,6 +33,7 @@ class Ledger:
         is_new: bool,
         monotonic: Callable[[], float],
         is_stopped: Callable[[], bool],
+        is_pausing: Callable[[], bool] = lambda: False,
         limit: int = MOST_STEPS,
         stage: Stage | None = None,
     ) -> None:
@@ -40,6 +41,7 @@ class Ledger:
         self._held = held
         self._monotonic = monotonic
         self._is_stopped = is_stopped
+        self.is_pausing = is_pausing  # whether an operator asks the run to pause
         self._limit = limit
         self.stage = stage
         self._known: dict[str, _Known] = {}

@@ -169,6 +169,7 @@ class Runner:
             is_new=claimed.token == 1,
             monotonic=self._sources.clock.monotonic,
             is_stopped=lambda: holding.canceled,
+            is_pausing=lambda: holding.pausing,
             limit=holding.spec.max_steps or self.max_steps,
             stage=self.stage,
         )
@@ -338,6 +339,8 @@ def leaves(holding: Holding) -> Finish | None:
     if work.suspension is None or holding.stop is not None:
         return None
     suspension, claimed = work.suspension, holding.claimed
+    if suspension.pauses:
+        return release(holding)  # the store pauses it, unless the request was taken back
     return Finish(
         tenant=claimed.tenant,
         id=claimed.id,

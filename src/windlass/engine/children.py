@@ -120,10 +120,15 @@ class Children:
         holding.pid, holding.told = child.pid, lambda: child.report(_standing(holding))
         holding.exists = lambda: child.exists
         order, answer = self._order(child, holding, origin), partial(self._do, holding)
+
+        def handler_began() -> None:
+            began(child.runs == 1)
+            if holding.stopping or holding.pausing:  # asked for while the child could not hear it
+                child.report(_standing(holding))
+
         result = child.attempt(
-            order, began=lambda: began(child.runs == 1), told=partial(self._told, holding),
-            answer=answer,
-        )  # fmt: skip
+            order, began=handler_began, told=partial(self._told, holding), answer=answer
+        )
         try:
             end = await asyncio.shield(result)
         except ProcessDied as error:
@@ -294,4 +299,5 @@ def _standing(holding: Holding) -> StandingNow:
         stop=holding.stop,
         reason=holding.reason,
         stopping=holding.stopping,
+        pausing=holding.pausing,
     )

@@ -48,6 +48,7 @@ class Holding(msgspec.Struct, eq=False):
     stop: Stop | None = None
     reason: str | None = None
     stopping: bool = False
+    pausing: bool = False  # an operator asks it to pause, at its next step, wait or checkpoint
     concluded: bool = False  # its outcome is decided; what comes later is ignored
     task: asyncio.Task[None] | None = None
     suspect: bool = False  # it runs in a child process because a worker has died under it

@@ -239,8 +239,7 @@ class Hub:
         else:
             for lost in reply.lost:
                 self.seats.lose(lost)
-            for order in reply.orders:
-                self.seats.order(order)
+            self.seats.heed(reply.orders)
             self.seats.fill()
             self.pump.nudge()
         self.signals.renewed.emit(reply)

@@ -86,6 +86,7 @@ class Seats:
         self._children = children
         self._options = options
         self._suspects = 0  # how many of them run in children
+        self._pausing = set[Holding]()  # those that were asked to pause, as last heard
         self.group = SuspectGroup(roster.lanes)  # suspects that must run without neighbours
         self._host = host
         self._loop = asyncio.get_running_loop()
@@ -248,18 +249,40 @@ class Seats:
             )
             holding.accused = finish(holding, verdict, error=error)
 
-    def order(self, order: Ordered) -> None:
-        """An operator wants something of a run; its end is all that we know to give."""
-        if order.intent is not Intent.CANCEL:
-            return
-        holding = self._holdings.find(order.tenant, order.id, order.token)
-        if holding is None or holding.stop is not None or holding.concluded:
-            return
-        self._interrupt(holding, Stop.CANCEL, order.reason)
+    def heed(self, orders: Sequence[Ordered]) -> None:
+        """What operators want of runs, all of it: a request that is not among them is over.
+
+        An intent of a newer release leaves its run alone.
+        """
+        pausing = set[Holding]()
+        for order in orders:
+            holding = self._holdings.find(order.tenant, order.id, order.token)
+            if holding is None or holding.stop is not None or holding.concluded:
+                continue
+            if order.intent is Intent.CANCEL:
+                self._cancel(holding, order.reason)
+            elif order.intent is Intent.PAUSE:
+                pausing.add(holding)
+        if pausing or self._pausing:
+            self._let_pause(pausing)
+
+    def _cancel(self, holding: Holding, reason: str | None) -> None:
+        self._interrupt(holding, Stop.CANCEL, reason)
         if holding.started is not None:
             self._insist(holding)
         else:
-            self._conclude(holding, canceled(holding, order.reason))
+            self._conclude(holding, canceled(holding, reason))
+
+    def _let_pause(self, pausing: set[Holding]) -> None:
+        """Tell the handlers which were asked to pause, or are no longer; the store pauses what is
+        given back."""
+        changed, self._pausing = pausing ^ self._pausing, pausing
+        for holding in changed:
+            holding.pausing = holding in pausing
+            if holding.pausing and holding.started is None:
+                self._release(holding)
+            elif holding.told is not None:
+                holding.told()
 
     def lose(self, held: Held) -> None:
         """A lease is another's."""

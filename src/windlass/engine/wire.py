@@ -57,6 +57,7 @@ class StandingNow(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     stop: Stop | None = None
     reason: str | None = None
     stopping: bool = False
+    pausing: bool = False
 
 
 class Answer(msgspec.Struct, tag=True, frozen=True, kw_only=True):

@@ -13,6 +13,9 @@ class ConflictError(WindlassError):
 
 _FOR = {
     "cancel": "for runs that have not ended",
+    "pause": "for runs that have not ended",
+    "resume": "for runs that have not ended",
+    "terminate": "for runs that have not ended",
     "retry": "for failed, canceled and stale runs",
     "reschedule": "for runs that wait, and for failed and canceled ones",
     "discard": "for failed runs that are not discarded yet",

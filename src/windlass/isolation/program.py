@@ -137,6 +137,7 @@ class Program:
         ):
             return  # of an attempt that is over
         holding.stopping = holding.stopping or standing.stopping
+        holding.pausing = standing.pausing
         if standing.stop is not None:
             holding.stop, holding.reason = standing.stop, standing.reason
             self._loop.call_soon_threadsafe(self._stop_task)

@@ -23,6 +23,29 @@ class ControlOperations:
         is canceled already, which is returned as it is.
         """
 
+    @write(patient=True)
+    def pause(self, run: RunRef, reason: str | None) -> RunRecord:
+        """Stop a run for now; ask a running one to stop at its next step, wait or checkpoint.
+
+        It remembers what it was doing. Repeating it is harmless, and so is pausing a run that was
+        asked to end: that stands. A finished run raises IllegalTransition.
+        """
+
+    @write(patient=True)
+    def resume(self, run: RunRef) -> RunRecord:
+        """Let a paused run go on where it was; take the request to pause a running one back.
+
+        Any other live run stays as it is. A finished run raises IllegalTransition.
+        """
+
+    @write(patient=True)
+    def terminate(self, run: RunRef, reason: str | None) -> RunRecord:
+        """End a run now, as canceled; a running one loses its lease.
+
+        Repeating it is harmless. A finished run raises IllegalTransition, except one that
+        is canceled already, which is returned as it is.
+        """
+
     @write(repeatable=False, patient=True)
     def retry(
         self, run: RunRef, max_attempts: int | None, input: msgspec.Raw | None = None

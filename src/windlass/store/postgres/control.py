@@ -22,6 +22,21 @@ def cancel(run: RunRef, reason: str | None) -> Statement[RunRecord]:
     return _to_run("cancel", run, reason)
 
 
+def pause(run: RunRef, reason: str | None) -> Statement[RunRecord]:
+    """Stop a run for now."""
+    return _to_run("pause", run, reason)
+
+
+def resume(run: RunRef) -> Statement[RunRecord]:
+    """Let a paused run go on."""
+    return _to_run("resume", run)
+
+
+def terminate(run: RunRef, reason: str | None) -> Statement[RunRecord]:
+    """End a run now."""
+    return _to_run("terminate", run, reason)
+
+
 def retry(run: RunRef, max_attempts: int | None, input: msgspec.Raw | None) -> Statement[RunRecord]:
     """Reopen a run."""
     return _to_run("retry", run, max_attempts, None if input is None else _text(input))

@@ -13,9 +13,11 @@ from windlass.domain.approval import (
     read_question,
 )
 from windlass.domain.run import RunRef
+from windlass.domain.states import Verb
 from windlass.domain.step import StepState
 from windlass.store.sqlite.open_transaction import OpenTransaction
-from windlass.store.sqlite.signals import live_place, send
+from windlass.store.sqlite.places import live_place
+from windlass.store.sqlite.signals import send
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,
@@ -45,7 +47,7 @@ def answer_approval(
     known = tx.fetch_one("signal_of_key", (*name, signal, ANSWER))
     if known is not None:
         return AnswerReply(outcome=AnswerOutcome.KNOWN, answer=read_answer(to_raw(known[3])))
-    place = live_place(tx, run)
+    place = live_place(tx, run, Verb.SIGNAL)
     if signal is None:
         return AnswerReply(outcome=AnswerOutcome.UNKNOWN)
     if state != StepState.WAITING or (until is not None and until <= tx.now):

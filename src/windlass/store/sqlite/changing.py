@@ -37,8 +37,8 @@ def change(tx: OpenTransaction, run: RunRef, changes: Changes) -> RunRecord:
         raise AssertionError("a run that does not wait cannot be changed")
     times = _chosen_times(tx.now, changes)
     over = min((at for at in times.values() if at is not None), default=None)
-    # What waits for a signal may go on at any time.
-    waits = place.status is Status.WAITING
+    # What waits for a signal, or is paused, may go on at any time.
+    waits = place.status in (Status.WAITING, Status.PAUSED)
     refuse_too_late(run, over, tx.now if waits else max(tx.now, place.at or tx.now))
     told: Told = {}
     if changes.input is not UNSET:

@@ -8,14 +8,19 @@ import msgspec
 from windlass.domain.event import EventType
 from windlass.domain.job import MOST_ATTEMPTS
 from windlass.domain.run import Held, Options, ProgressReply, ProgressWrite, RunRecord, RunRef
-from windlass.domain.states import Intent, Status, Verb, advance
+from windlass.domain.states import TIMERS, Intent, Status, Verb, advance, resumed_by
 from windlass.duration import MAX_SECONDS
 from windlass.errors import BadArguments, RunNotFound
 from windlass.store.sqlite.changing import Told, edit_input
 from windlass.store.sqlite.keys import keep_key
 from windlass.store.sqlite.moves import End, Moves
 from windlass.store.sqlite.open_transaction import OpenTransaction
-from windlass.store.sqlite.places import record_now, refuse_too_late, waiting_place
+from windlass.store.sqlite.places import (
+    live_place,
+    record_now,
+    refuse_too_late,
+    waiting_place,
+)
 from windlass.store.sqlite.positions import Position, lease_of
 from windlass.store.sqlite.values import (
     blob_or_none,
@@ -26,6 +31,7 @@ from windlass.store.sqlite.values import (
     to_json_or_none,
     to_micros,
     to_options,
+    to_texts,
 )
 
 _TOO_LATE = datetime(9999, 12, 31, tzinfo=UTC)
@@ -48,6 +54,44 @@ def cancel(tx: OpenTransaction, run: RunRef, reason: str | None) -> RunRecord:
     if record.status is not Status.CANCELED:
         advance(record.status, Verb.CANCEL, run=run.id)
     return record
+
+
+def pause(tx: OpenTransaction, run: RunRef, reason: str | None) -> RunRecord:
+    """Stop a run that does not run for now; ask a running one to stop."""
+    place = live_place(tx, run, Verb.PAUSE)
+    if place.status is Status.RUNNING:
+        if place.wanted is None:
+            _want(tx, place, Intent.PAUSE, reason, EventType.PAUSE_REQUESTED)
+    elif place.status is not Status.PAUSED:
+        moves = Moves(tx)
+        moves.put_aside(place, reason)
+        moves.apply()
+    return record_now(tx, run)
+
+
+def resume(tx: OpenTransaction, run: RunRef) -> RunRecord:
+    """Let a paused run go on where it was; take the request to pause a running one back."""
+    place = live_place(tx, run, Verb.RESUME)
+    if place.wanted is Intent.PAUSE:
+        _want(tx, place, None, None, EventType.RESUMED)
+    elif place.status is Status.PAUSED:
+        back, verb = _come_back(tx, place)
+        moves = Moves(tx)
+        moves.add(back, verb, at=back.at, data={"to": advance(Status.PAUSED, verb)})
+        moves.apply()
+    return record_now(tx, run)
+
+
+def terminate(tx: OpenTransaction, run: RunRef, reason: str | None) -> RunRecord:
+    """End a run now; a running one loses its lease."""
+    record = record_now(tx, run)
+    if record.status is Status.CANCELED:
+        return record
+    place = live_place(tx, run, Verb.TERMINATE)
+    moves = Moves(tx)
+    moves.add(place, Verb.TERMINATE, end=End(reason="terminated" if reason is None else reason))
+    moves.apply()
+    return record_now(tx, run)
 
 
 def retry(
@@ -177,6 +221,31 @@ def _chosen(now: int, at: datetime | None, delay: float | None) -> int:
         why = "takes a time from the year 1 to the last day but one of 9999"
         raise BadArguments("reschedule", why, "at")
     return to_micros(at)
+
+
+def _want(
+    tx: OpenTransaction, lease: Position, intent: Intent | None, reason: str | None, told: EventType
+) -> None:
+    """Note what an operator wants of a running run, or that they want it no more."""
+    name = (lease.tenant, lease.id)
+    tx.execute("put_intent", (intent, reason, *name))
+    data = None if reason is None else {"reason": reason}
+    event = (lease.seq + 1, told, tx.now, lease.attempt, to_json_or_none(data))
+    tx.execute("insert_event", (*name, *event))
+
+
+def _come_back(tx: OpenTransaction, place: Position) -> tuple[Position, Verb]:
+    """Where a paused run was, and by which verb it goes there."""
+    before = TIMERS.get(place.was_why, Status.SCHEDULED) if place.was_why else Status.QUEUED
+    come = place.was_at is None or place.was_at <= tx.now
+    if not come and before is Status.WAITING:
+        name = (place.tenant, place.id)
+        come = any(
+            tx.fetch_one("answered_wait", (*name, path)) is not None
+            for path in to_texts(place.waits)
+        )
+    back = place._replace(why=place.was_why, at=place.was_at, was_why=None, was_at=None)
+    return back, resumed_by(before, come=come)
 
 
 def _request_end(tx: OpenTransaction, lease: Position, reason: str | None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.domain.outcome import Outcome, reported
 from windlass.domain.run import CycleReply, Finish, Held, Want
-from windlass.domain.states import Verb
+from windlass.domain.states import Intent, Verb
 from windlass.store.sqlite.claim import Claim
 from windlass.store.sqlite.moves import End, Moves
 from windlass.store.sqlite.open_transaction import MOST_AT_ONCE, OpenTransaction, Row
@@ -187,6 +187,7 @@ def _wakes_at(tx: OpenTransaction, lease: Position, end: Finish) -> int:
 
 def _reason(lease: Position, end: Finish) -> str | None:
     """Why a run was canceled: as the operator said, or the handler that ended it so."""
-    if lease.reason is None and end.outcome is Outcome.CANCELED and end.error is not None:
+    asked = lease.wanted is Intent.CANCEL and lease.reason is not None
+    if not asked and end.outcome is Outcome.CANCELED and end.error is not None:
         return end.error.message
     return lease.reason

@@ -40,6 +40,7 @@ class _Walk(NamedTuple):
 _OF_STATUS = {
     Status.SCHEDULED: _Walk("walk_scheduled"),
     Status.WAITING: _Walk("walk_waiting"),
+    Status.PAUSED: _Walk("walk_paused"),
     Status.QUEUED: _Walk("walk_queued"),
     Status.RUNNING: _Walk("walk_running"),
     Status.FAILED: _Walk("walk_failures", "failed"),

@@ -11,18 +11,26 @@ from typing import Any, NamedTuple, assert_never
 
 from windlass.domain.event import EFFECTS, AttemptOutcome, Effect, EventType
 from windlass.domain.outcome import ErrorInfo
-from windlass.domain.states import Failure, Status, Verb, advance, under_intent
+from windlass.domain.states import (
+    Failure,
+    Status,
+    Verb,
+    advance,
+    is_paused_next,
+    under_intent,
+)
 from windlass.errors import BadArguments
 from windlass.store.sqlite.failure_runs import FailureRuns
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.pages import Told, add_to_feed
-from windlass.store.sqlite.positions import Position
+from windlass.store.sqlite.positions import FOREVER, Position
 from windlass.store.sqlite.values import to_json, to_json_or_none
 
 _DELETES = {
     Status.QUEUED: "delete_ready",
     Status.SCHEDULED: "delete_timer",
     Status.WAITING: "delete_timer",
+    Status.PAUSED: "delete_timer",
     Status.RUNNING: "delete_lease",
 }
 
@@ -40,6 +48,9 @@ class End(NamedTuple):
 
 
 _NOTHING = End()
+_NO_LEASE: Any = {
+    "worker_no": None, "started_at": None, "started_seq": None, "intent": None, "reason": None,
+}  # fmt: skip
 
 
 class Moves:
@@ -52,6 +63,7 @@ class Moves:
         self._rows: dict[str, list[Row]] = {}
         self._succeeded: list[Told] = []
         self._failure_runs = FailureRuns(tx)
+        self._to_pause: list[tuple[Position, str | None]] = []
 
     def add(
         self,
@@ -96,16 +108,36 @@ class Moves:
             waits=to_json(waits) if waits else place.waits,
         )
         self._arrive(moved, status, effect, end, data)
+        if is_paused_next(status, place.wanted):
+            self._to_pause.append((moved._replace(status=status), place.reason))
         return status
 
     def apply(self) -> None:
-        """Write everything collected. The old positions go first: they are the mutex."""
+        """Write everything collected. The old positions go first: they are the mutex.
+
+        What was to be paused when it left its lease is put aside after that, where it has gone.
+        """
         for rows in (self._left, self._rows):
             for name, many in rows.items():
                 self._tx.execute_many(name, many)
         add_to_feed(self._tx, EventType.SUCCEEDED, self._succeeded)
         self._failure_runs.write()
         self._left, self._rows, self._succeeded = {}, {}, []
+        to_pause, self._to_pause = self._to_pause, []
+        for place, reason in to_pause:
+            self.put_aside(place._replace(**_NO_LEASE), reason)
+        if to_pause:
+            self.apply()
+
+    def put_aside(self, place: Position, reason: str | None) -> None:
+        """Pause a run that is in its queue or has a timer; it remembers what its timer was."""
+        if place.why == "held":
+            # Nobody would let it go while it is paused: it counts as one that may run.
+            self._add("free_child", (place.tenant, place.id))
+        elif place.status is not Status.QUEUED:
+            place = place._replace(was_why=place.why, was_at=place.at)
+        data = None if reason is None else {"reason": reason}
+        self.add(place, Verb.PAUSE, at=FOREVER, data=data)
 
     def _arrive(
         self, place: Position, status: Status, effect: Effect, end: End, data: dict[str, Any] | None
@@ -113,8 +145,9 @@ class Moves:
         match status:
             case Status.QUEUED:
                 self._add("insert_ready", (*place.carried, place.at))
-            case Status.SCHEDULED | Status.WAITING:
-                self._add("insert_timer", (*place.carried, place.at, place.why, place.waits))
+            case Status.SCHEDULED | Status.WAITING | Status.PAUSED:
+                timer = (place.at, place.why, place.waits, place.was_why, place.was_at)
+                self._add("insert_timer", (*place.carried, *timer))
             case Status.SUCCEEDED:
                 # The record says all of it: there is no row of the attempt, nor of the event.
                 self._end_run(place, status, None, end)
@@ -133,7 +166,7 @@ class Moves:
                 self._end_run(place, status, None, end)
                 self._bury(place, status, None, end.error)
                 data = None if end.reason is None else {"reason": end.reason}
-            case Status.RUNNING | Status.PAUSED:
+            case Status.RUNNING:
                 raise AssertionError(f"nothing moves to {status} here")
             case _:
                 assert_never(status)

@@ -2,13 +2,11 @@
 
 from typing import NamedTuple
 
-from windlass.domain.states import Intent, Status
+from windlass.domain.states import TIMERS, Intent, Status
 from windlass.store.sqlite.open_transaction import Row
 
-WAIT = "wait"
-"""Why a timer is there for a run that waits: it is due when its run waits no longer."""
 FOREVER = 253_402_214_400_000_000
-"""When such a timer is due if there is no limit of time: the end of the year 9999."""
+"""When a timer is due that has no limit of time: the end of the year 9999."""
 
 
 class Position(NamedTuple):
@@ -35,6 +33,8 @@ class Position(NamedTuple):
     at: int | None = None  # since when it is ready, or when it is due
     why: str | None = None  # what it waits for
     waits: str | None = None  # the steps in which it sleeps or waits, as JSON
+    was_why: str | None = None  # of one that is paused: what it waited for before
+    was_at: int | None = None  # and when it was due
 
     @property
     def wanted(self) -> Intent | None:
@@ -65,4 +65,5 @@ def ready_of(row: Row) -> Position:
 def timer_of(row: Row) -> Position:
     """Return a row of the statements that read ``timers`` as a value."""
     place = Position(Status.SCHEDULED, *row)
-    return place._replace(status=Status.WAITING) if place.why == WAIT else place
+    status = TIMERS.get(place.why or "")
+    return place if status is None else place._replace(status=status)

@@ -6,17 +6,16 @@ import msgspec
 
 from windlass.domain.event import EventType
 from windlass.domain.run import RunRef
-from windlass.domain.states import Status, Verb, advance
+from windlass.domain.states import Status, Verb
 from windlass.domain.step import Signal
 from windlass.store.sqlite.moves import Moves
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
-from windlass.store.sqlite.places import record_now, waiting_place
-from windlass.store.sqlite.positions import Position, lease_of
+from windlass.store.sqlite.places import live_place
+from windlass.store.sqlite.positions import Position
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_micros,
     raw_text,
-    to_blob,
     to_json,
     to_raw,
     to_texts,
@@ -27,6 +26,7 @@ _NEXT_SEQ = {
     Status.QUEUED: "next_seq_ready",
     Status.SCHEDULED: "next_seq_timer",
     Status.WAITING: "next_seq_timer",
+    Status.PAUSED: "next_seq_timer",
 }
 
 
@@ -34,7 +34,7 @@ def signal(
     tx: OpenTransaction, run: RunRef, name: str, payload: msgspec.Raw, key: str | None
 ) -> Signal:
     """Send a signal to a run, and make it ready if it waits for that."""
-    place = live_place(tx, run)
+    place = live_place(tx, run, Verb.SIGNAL)
     if key is not None:
         known = tx.fetch_one("signal_of_key", (place.tenant, place.id, name, key))
         if known is not None:
@@ -66,18 +66,6 @@ def list_signals(
     """Return the signals that were sent to a run, in order."""
     rows = tx.fetch("list_signals", (tenant, blob_or_none(run), after, limit))
     return [_signal(row) for row in rows]
-
-
-def live_place(tx: OpenTransaction, run: RunRef) -> Position:
-    """Where a run is. Raises RunNotFound, and IllegalTransition if it has ended."""
-    place = waiting_place(tx, run)
-    if place is None:
-        row = tx.fetch_one("get_lease", (run.tenant, to_blob(run.id)))
-        place = None if row is None else lease_of(row)
-    status = record_now(tx, run).status if place is None else place.status
-    advance(status, Verb.SIGNAL, run=run.id)
-    assert place is not None, "a run that has not ended is somewhere"
-    return place
 
 
 def _waits_for(tx: OpenTransaction, place: Position, name: str) -> bool:

@@ -17,7 +17,10 @@ return case p_status
       when 'reschedule' then 'scheduled'
       when 'reprioritize' then 'scheduled'
       when 'change' then 'scheduled'
-      when 'signal' then 'scheduled' end
+      when 'signal' then 'scheduled'
+      when 'pause' then 'paused'
+      when 'resume' then 'scheduled'
+      when 'terminate' then 'canceled' end
     when 'queued' then case p_verb
       when 'claim' then 'running'
       when 'hold' then 'scheduled'
@@ -27,7 +30,10 @@ return case p_status
       when 'reschedule' then 'scheduled'
       when 'reprioritize' then 'queued'
       when 'change' then 'queued'
-      when 'signal' then 'queued' end
+      when 'signal' then 'queued'
+      when 'pause' then 'paused'
+      when 'resume' then 'queued'
+      when 'terminate' then 'canceled' end
     when 'running' then case p_verb
       when 'succeed' then 'succeeded'
       when 'fail' then 'failed'
@@ -42,6 +48,9 @@ return case p_status
       when 'overrun' then 'failed'
       when 'stop' then 'canceled'
       when 'cancel' then 'running'
+      when 'pause' then 'running'
+      when 'resume' then 'running'
+      when 'terminate' then 'canceled'
       when 'signal' then 'running' end
     when 'waiting' then case p_verb
       when 'due' then 'queued'
@@ -50,7 +59,22 @@ return case p_status
       when 'overrun' then 'failed'
       when 'reprioritize' then 'waiting'
       when 'change' then 'waiting'
-      when 'signal' then 'waiting' end
+      when 'signal' then 'waiting'
+      when 'pause' then 'paused'
+      when 'resume' then 'waiting'
+      when 'terminate' then 'canceled' end
+    when 'paused' then case p_verb
+      when 'pause' then 'paused'
+      when 'resume' then 'queued'
+      when 'resume_timer' then 'scheduled'
+      when 'resume_wait' then 'waiting'
+      when 'cancel' then 'canceled'
+      when 'expire' then 'failed'
+      when 'overrun' then 'failed'
+      when 'reprioritize' then 'paused'
+      when 'change' then 'paused'
+      when 'signal' then 'paused'
+      when 'terminate' then 'canceled' end
     when 'succeeded' then case p_verb
       when 'retry' then 'queued'
       when 'reschedule' then 'scheduled' end
@@ -92,7 +116,12 @@ return case p_verb
     when 'reschedule' then 'run.rescheduled'
     when 'reprioritize' then 'run.reprioritized'
     when 'change' then 'run.changed'
-    when 'signal' then 'run.signaled' end;
+    when 'signal' then 'run.signaled'
+    when 'pause' then 'run.paused'
+    when 'resume' then 'run.resumed'
+    when 'resume_timer' then 'run.resumed'
+    when 'resume_wait' then 'run.resumed'
+    when 'terminate' then 'run.canceled' end;
 
 -- How the attempt that a verb ends is recorded; null if it ends none.
 create or replace function windlass.attempt_of(p_verb text) returns text
@@ -109,7 +138,8 @@ return case p_verb
     when 'reap' then 'crashed'
     when 'crash' then 'crashed'
     when 'stop' then 'canceled'
-    when 'overrun' then 'timeout' end;
+    when 'overrun' then 'timeout'
+    when 'terminate' then 'canceled' end;
 
 -- Why a run that a verb fails has failed, unless the caller knows better.
 create or replace function windlass.failure_of(p_verb text) returns text
@@ -129,7 +159,16 @@ return case p_verb
     when 'sleep' then 'sleep'
     when 'hold' then 'held'
     when 'wait' then 'wait'
-    when 'reschedule' then 'delay' end;
+    when 'reschedule' then 'delay'
+    when 'pause' then 'paused' end;
+
+-- The status of a run that has a timer.
+create or replace function windlass.timer_status(p_why text) returns text
+language sql immutable parallel safe
+return case p_why
+    when 'wait' then 'waiting'
+    when 'paused' then 'paused'
+    else 'scheduled' end;
 
 -- The crash at which a run is given up; p_alone: its worker held no other run when it died.
 create or replace function windlass.crash_limit(p_max_crashes integer, p_alone boolean) returns integer

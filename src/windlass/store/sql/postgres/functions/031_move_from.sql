@@ -8,7 +8,7 @@ return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).
            'queued', (p_from).ready_at, null, null, null, null, null,
            p_verb, false, false, null,
            null, null, null, null, null,
-           null)::windlass.move;
+           null, null, null)::windlass.move;
 
 create or replace function windlass.move_from_timer(p_from windlass.timers, p_verb text)
 returns windlass.move
@@ -16,11 +16,11 @@ language sql immutable parallel safe
 return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).rank,
            (p_from).attempt, (p_from).failures, (p_from).crash_count, (p_from).token, (p_from).seq,
            (p_from).expires_at, (p_from).deadline_at,
-           case when (p_from).why = 'wait' then 'waiting' else 'scheduled' end,
+           windlass.timer_status((p_from).why),
            (p_from).due_at, (p_from).why, null, null, null, null,
            p_verb, false, false, null,
            null, null, null, null, null,
-           (p_from).waits)::windlass.move;
+           (p_from).waits, (p_from).was_why, (p_from).was_due_at)::windlass.move;
 
 -- A run that was claimed once has started in time: it expires no more. An attempt that the store ends
 -- because its time is over counts as a failure.
@@ -34,4 +34,4 @@ return row((p_from).tenant, (p_from).id, (p_from).job, (p_from).queue, (p_from).
            (p_from).started_seq, (p_from).intent,
            p_verb, windlass.attempt_of(p_verb) = 'timeout', false, null,
            null, (p_from).reason, null, null, null,
-           null)::windlass.move;
+           null, null, null)::windlass.move;

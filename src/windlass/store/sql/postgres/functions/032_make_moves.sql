@@ -13,6 +13,8 @@
 -- leads to its queue at once. That is looked at here, in a statement after the one that took the run's
 -- position: whoever sends a signal has had that locked, and is seen. What
 -- stays in its status stays in its place: it was ready, or is due, when it was before.
+--
+-- Under an intent to pause, a run that goes on is put aside where it has gone (windlass.put_aside).
 create or replace function windlass.make_moves(p_moves windlass.move[], p_now timestamptz)
 returns setof text
 language plpgsql volatile security definer
@@ -29,13 +31,14 @@ declare
   v_dead json;
   v_onward json;
   v_status text;
+  v_paused record;
 begin
   if coalesce(cardinality(p_moves), 0) = 0 then
     return;
   end if;
   with move as materialized (
     select m.tenant, m.id, m.job, m.queue, m.rank, m.attempt, m.token, m.expires_at, m.deadline_at,
-           m.worker_no, m.started_at, m.started_seq, m.verb, m.deed, m.at, m.waits, m.timed_out, m.version, m.result, m.error,
+           m.worker_no, m.started_at, m.started_seq, m.verb, m.deed, m.at, m.waits, m.was_why, m.was_due_at, m.timed_out, m.version, m.result, m.error,
            case when m.deed = 'continue' then 0
                 else m.failures + coalesce(m.counts, false)::integer end as failures,
            case when m.status = 'queued' and m.next = 'queued' then m.at else p_now end as ready_at,
@@ -82,10 +85,12 @@ begin
       from move m where m.next = 'queued'
   ), scheduled as (
     insert into windlass.timers (tenant, id, job, queue, rank, due_at, why, attempt, failures,
-                                 crash_count, token, seq, expires_at, deadline_at, waits)
+                                 crash_count, token, seq, expires_at, deadline_at, waits,
+                                 was_why, was_due_at)
     select m.tenant, m.id, m.job, m.queue, m.rank, m.at, m.why, m.attempt,
-           m.failures, m.crash_count, m.token, m.seq, m.expires_at, m.deadline_at, m.waits
-      from move m where m.next in ('scheduled', 'waiting')
+           m.failures, m.crash_count, m.token, m.seq, m.expires_at, m.deadline_at, m.waits,
+           m.was_why, m.was_due_at
+      from move m where m.next in ('scheduled', 'waiting', 'paused')
   ), ended as (
     update windlass.runs r
        set status = m.next, failure = m.failure, reason = m.reason,
@@ -148,6 +153,12 @@ begin
   if v_onward is not null then
     perform windlass.continue_runs(v_onward, p_now);
   end if;
+  for v_paused in
+    select m.ordinality as n, m.tenant, m.id, m.reason from unnest(p_moves) with ordinality as m
+     where m.intent = 'pause' and windlass.next_status(v_next[m.ordinality], 'pause') = 'paused'
+  loop
+    v_next[v_paused.n] := windlass.put_aside(v_paused.tenant, v_paused.id, v_paused.reason);
+  end loop;
   foreach v_status in array v_next loop
     return next v_status;
   end loop;

@@ -17,7 +17,7 @@ begin
                                        where q.tenant = p_tenant and q.id = p_id) then 'queued'
                          when exists (select 1 from windlass.leases l
                                        where l.tenant = p_tenant and l.id = p_id) then 'running'
-                         else coalesce((select case t.why when 'wait' then 'waiting' end
+                         else coalesce((select windlass.timer_status(t.why)
                                           from windlass.timers t
                                          where t.tenant = p_tenant and t.id = p_id), 'scheduled')
                          end),

@@ -8,8 +8,8 @@
 -- crashed is told by a worker that outlived its handler: crash_count + 1, and the run is ready
 -- again, or failed where a failure is given.
 --
--- Under a cancel intent, what would send the run round again ends it canceled; outcomes that
--- end it anyway stand (windlass.under_intent).
+-- Under a cancel intent, what would send the run round again ends it canceled; under one to pause it
+-- is paused where it goes. Outcomes that end it anyway stand (windlass.under_intent).
 create or replace function windlass.finish(p_finishes json)
 returns table (tenant text, id uuid, token bigint, busy boolean)
 language plpgsql volatile security definer
@@ -67,14 +67,15 @@ begin
            windlass.verb_of(g.outcome, g.told_failure), g.counts, g.timed_out, g.version,
            g.told_failure,
            -- a handler that ends its own run says why in the error's message
-           coalesce(g.reason, case when g.outcome = 'canceled' then g.error ->> 'message' end),
+           coalesce(case when g.intent = 'cancel' then g.reason end,
+                    case when g.outcome = 'canceled' then g.error ->> 'message' end, g.reason),
            g.result, g.error,
            case when g.outcome in ('retry', 'snoozed')
                 then json_build_object('delay', coalesce(g.delay, 0))
                 when g.outcome in ('sleeping', 'waiting')
                 then json_strip_nulls(json_build_object('for', g.waits, 'until', windlass.iso(g.until)))
                 end,
-           case when g.outcome in ('sleeping', 'waiting') then g.waits end
+           case when g.outcome in ('sleeping', 'waiting') then g.waits end, null, null
          )::windlass.move)
     into v_gone, v_now, v_tenants, v_ids, v_tokens, v_moves
     from gone g, stamp s;

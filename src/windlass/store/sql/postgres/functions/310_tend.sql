@@ -163,7 +163,7 @@ begin
     from (select c.id from windlass.children c
            where c.parent = p_run and c.tenant = p_tenant and c.state <> 'ended'
              and not exists (select 1 from windlass.leases l
-                              where l.tenant = c.tenant and l.id = c.id and l.intent is not null)
+                              where l.tenant = c.tenant and l.id = c.id and l.intent = 'cancel')
            limit p_limit + 1) c;
   foreach v_id in array coalesce(v_ids[1:p_limit], '{}') loop
     perform 1 from windlass.timers t where t.tenant = p_tenant and t.id = v_id for update skip locked;

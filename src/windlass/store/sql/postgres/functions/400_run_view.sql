@@ -6,8 +6,7 @@ select r.tenant, r.id, r.job, r.queue,
        coalesce(r.status,
                 case when q.id is not null then 'queued'
                      when l.id is not null then 'running'
-                     when t.why = 'wait' then 'waiting'
-                     else 'scheduled' end) as status,
+                     else windlass.timer_status(t.why) end) as status,
        r.priority,
        coalesce(r.attempt, l.attempt, q.attempt, t.attempt, 0) as attempt,
        coalesce(r.failures, l.failures, q.failures, t.failures, 0) as failures,

@@ -49,13 +49,20 @@ begin
     when 'scheduled' then
       return array(
         select t.id from windlass.timers t
-         where t.tenant = p_tenant and t.id < p_high and t.id >= p_low and t.why <> 'wait'
+         where t.tenant = p_tenant and t.id < p_high and t.id >= p_low
+           and t.why not in ('wait', 'paused')
          order by t.id desc limit p_most);
     when 'waiting' then
       return array(
         select t.id from windlass.timers t
          where (t.why, t.tenant, t.id) < ('wait', p_tenant, p_high)
            and (t.why, t.tenant, t.id) >= ('wait', p_tenant, p_low) and t.why = 'wait'
+         order by t.why desc, t.tenant desc, t.id desc limit p_most);
+    when 'paused' then
+      return array(
+        select t.id from windlass.timers t
+         where (t.why, t.tenant, t.id) < ('paused', p_tenant, p_high)
+           and (t.why, t.tenant, t.id) >= ('paused', p_tenant, p_low) and t.why = 'paused'
          order by t.why desc, t.tenant desc, t.id desc limit p_most);
     when 'running' then
       return array(

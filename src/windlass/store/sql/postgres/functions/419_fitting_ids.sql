@@ -53,7 +53,7 @@ begin
                         (select 'running' from windlass.leases l
                           where l.tenant = r.tenant and l.id = r.id),
                         -- Compared out here, or the index of those that wait would be walked.
-                        (select case t.why when 'wait' then 'waiting' end from windlass.timers t
+                        (select windlass.timer_status(t.why) from windlass.timers t
                           where t.tenant = r.tenant and t.id = r.id),
                         'scheduled') = any (p_filter.statuses))
      order by i.place);

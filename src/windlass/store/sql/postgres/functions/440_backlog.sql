@@ -34,7 +34,7 @@ begin
              and (p_jobs is null or t.job = any (p_jobs)) limit p_most) x;
   select count(*) into scheduled
     from (select 1 from windlass.timers t
-           where t.why not in ('backoff', 'wait') and t.due_at > v_now
+           where t.why not in ('backoff', 'wait', 'paused') and t.due_at > v_now
              and (p_queues is null or t.queue = any (p_queues))
              and (p_jobs is null or t.job = any (p_jobs)) limit p_most) x;
   ready := ready + v_due + (select count(*) from (select 1 from windlass.wakes limit p_most) x);

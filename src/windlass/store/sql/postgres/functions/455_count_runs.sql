@@ -22,7 +22,7 @@ begin
       (select 'queued' as status, 'ready' as place, null as kind, q.queue, q.job
          from windlass.ready q where q.tenant = p_tenant limit p_most + 1)
       union all
-      (select case t.why when 'wait' then 'waiting' else 'scheduled' end, 'timers', null, t.queue,
+      (select windlass.timer_status(t.why), 'timers', null, t.queue,
               t.job
          from windlass.timers t where t.tenant = p_tenant limit p_most + 1)
       union all

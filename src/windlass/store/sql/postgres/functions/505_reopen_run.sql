@@ -67,6 +67,6 @@ begin
              v_run.status, null, null, null, null, null, null,
              p_verb, false, false, null,
              null, null, null, null, null,
-             null)::windlass.move;
+             null, null, null)::windlass.move;
 end
 $$;

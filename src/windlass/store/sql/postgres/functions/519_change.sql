@@ -38,8 +38,8 @@ begin
   -- Once the position is ours: nobody else changes the record now, and a claim finds the run again only
   -- with all that is written here.
   v_now := windlass.now();
-  -- What waits for a signal may go on at any time.
-  v_start := case when v_move.status = 'waiting' then v_now else greatest(v_now, v_move.at) end;
+  -- What waits for a signal, or is paused, may go on at any time.
+  v_start := case when v_move.status in ('waiting', 'paused') then v_now else greatest(v_now, v_move.at) end;
   select * into v_run from windlass.runs r where r.tenant = p_tenant and r.id = p_id;
   if p_changes -> 'input' is not null then
     v_input := windlass.edit_input('change', p_tenant, p_id, p_changes -> 'input');

@@ -12,6 +12,12 @@ begin
   case p_verb
     when 'cancel' then
       select * into v_run from windlass.cancel(p_tenant, p_id, p_arguments ->> 'reason');
+    when 'pause' then
+      select * into v_run from windlass.pause(p_tenant, p_id, p_arguments ->> 'reason');
+    when 'resume' then
+      select * into v_run from windlass.resume(p_tenant, p_id);
+    when 'terminate' then
+      select * into v_run from windlass.terminate(p_tenant, p_id, p_arguments ->> 'reason');
     when 'retry' then
       select * into v_run from windlass.retry(
         p_tenant, p_id, (p_arguments ->> 'max_attempts')::integer);

@@ -83,7 +83,8 @@ create table windlass.timers (
   queue       text not null,
   rank        integer not null,
   due_at      timestamptz not null,
-  why         text not null check (why in ('delay', 'backoff', 'snooze', 'sleep', 'wait', 'held')),
+  why         text not null check (why in ('delay', 'backoff', 'snooze', 'sleep', 'wait', 'held',
+                                                   'paused')),
   attempt     integer not null,
   failures    integer not null,
   crash_count integer not null,
@@ -92,6 +93,9 @@ create table windlass.timers (
   expires_at  timestamptz,
   deadline_at timestamptz,
   waits       text[],  -- the paths of the steps in which it sleeps or waits
+  -- of one that is paused: what its timer was before; nothing if it was ready, or left a lease for its queue
+  was_why     text,
+  was_due_at  timestamptz,
   primary key (tenant, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
@@ -100,7 +104,7 @@ create index timers_by_expiry on windlass.timers (expires_at) where expires_at i
 create index timers_by_deadline on windlass.timers (deadline_at) where deadline_at is not null;
 -- What backs off is found without reading what is scheduled.
 create index timers_in_backoff on windlass.timers (job, queue) where why = 'backoff';
-create index timers_waiting on windlass.timers (why, tenant, id) where why = 'wait';
+create index timers_waiting on windlass.timers (why, tenant, id) where why in ('wait', 'paused');
 
 create table windlass.ready (
   tenant       text not null,
@@ -141,7 +145,7 @@ create table windlass.leases (
   seq         integer not null,
   started_seq integer not null,  -- seq as the claim left it: that of run.started
   deadline_at timestamptz,
-  intent      text check (intent in ('cancel')),
+  intent      text check (intent in ('cancel', 'pause')),
   reason      text,
   primary key (tenant, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
@@ -163,7 +167,9 @@ create type windlass.move as (
   verb text, counts boolean, timed_out boolean, version text,
   failure text, reason text, result json, error json, data json,
   -- the steps in which it sleeps or waits
-  waits text[]
+  waits text[],
+  -- of one that is paused: what its timer was before
+  was_why text, was_due_at timestamptz
 );
 
 -- What a listing asks for, see windlass.find_ids; null: anything. Statuses are those that may match.

@@ -65,6 +65,15 @@ select tenant, id::text from windlass.unpublished(%s, %s)
 -- name: cancel
 select windlass.json_text(v) from windlass.cancel(%s, %s::uuid, %s) v
 
+-- name: pause
+select windlass.json_text(v) from windlass.pause(%s, %s::uuid, %s) v
+
+-- name: resume
+select windlass.json_text(v) from windlass.resume(%s, %s::uuid) v
+
+-- name: terminate
+select windlass.json_text(v) from windlass.terminate(%s, %s::uuid, %s) v
+
 -- name: retry
 select windlass.json_text(v) from windlass.retry(%s, %s::uuid, %s::integer, %s::json) v
 

@@ -84,7 +84,8 @@ create table timers (
   queue       text not null,
   rank        integer not null,
   due_at      integer not null,
-  why         text not null check (why in ('delay', 'backoff', 'snooze', 'sleep', 'wait', 'held')),
+  why         text not null check (why in ('delay', 'backoff', 'snooze', 'sleep', 'wait', 'held',
+                                                   'paused')),
   attempt     integer not null,
   failures    integer not null,
   crash_count integer not null,
@@ -93,6 +94,9 @@ create table timers (
   expires_at  integer,
   deadline_at integer,
   waits       text,  -- the paths of the steps in which it sleeps or waits
+  -- of one that is paused: what its timer was before; nothing if it was ready, or left a lease for its queue
+  was_why     text,
+  was_due_at  integer,
   primary key (tenant, id)
 ) strict, without rowid;
 
@@ -102,6 +106,7 @@ create index timers_by_deadline on timers (deadline_at) where deadline_at is not
 -- What backs off is found without reading what is scheduled.
 create index timers_in_backoff on timers (job, queue) where why = 'backoff';
 create index timers_waiting on timers (tenant, id) where why = 'wait';
+create index timers_paused on timers (tenant, id) where why = 'paused';
 
 -- The claim order is the tree itself: a claim reads, copies and deletes one range of it.
 create table ready (
@@ -142,7 +147,7 @@ create table leases (
   seq         integer not null,
   started_seq integer not null,  -- seq as the claim left it: that of run.started
   deadline_at integer,
-  intent      text check (intent in ('cancel')),
+  intent      text check (intent in ('cancel', 'pause')),
   reason      text,
   primary key (tenant, id)
 ) strict, without rowid;

@@ -85,5 +85,5 @@ select 1 from runs where tenant = :tenant and id = :id and status = 'canceled'
 select c.id from children c
  where c.tenant = :tenant and c.parent = :parent and c.state <> 'ended'
    and not exists (select 1 from leases l where l.tenant = c.tenant and l.id = c.id
-                      and l.intent is not null)
+                      and l.intent = 'cancel')
  limit :limit

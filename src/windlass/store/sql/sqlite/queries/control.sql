@@ -7,9 +7,15 @@ select status, stale_at, job, queue, -priority, attempt, token, seq, options, sc
  where tenant = :tenant and id = :id
 
 -- name: request_cancel
--- The first request stands; a later one may still give the reason.
+-- The first request stands; a later one may still give the reason. That of a pause is another.
 update leases
-   set intent = 'cancel', reason = coalesce(reason, :reason), seq = :seq
+   set intent = 'cancel',
+       reason = coalesce(case intent when 'cancel' then reason end, :reason), seq = :seq
+ where tenant = :tenant and id = :id
+
+-- name: put_intent
+update leases
+   set intent = :intent, reason = :reason, seq = seq + 1
  where tenant = :tenant and id = :id
 
 -- name: keep_success

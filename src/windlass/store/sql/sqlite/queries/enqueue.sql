@@ -41,10 +41,9 @@ select case when r.status is not null then r.status
             then 'queued'
             when exists (select 1 from leases l where l.tenant = r.tenant and l.id = r.id)
             then 'running'
-            when exists (select 1 from timers t
-                          where t.tenant = r.tenant and t.id = r.id and t.why = 'wait')
-            then 'waiting'
-            else 'scheduled' end,
+            else (select case t.why when 'wait' then 'waiting' when 'paused' then 'paused'
+                                    else 'scheduled' end
+                    from timers t where t.tenant = r.tenant and t.id = r.id) end,
        r.created_at, r.scheduled_for
   from runs r where r.tenant = :tenant and r.id = :id
 

@@ -32,9 +32,11 @@ select l.tenant, l.id, l.job,
 -- Dead letters that were discarded are still runs that failed.
 select 'queued', count(*) from ready where tenant = :tenant
 union all
-select 'scheduled', count(*) from timers where tenant = :tenant and why <> 'wait'
+select 'scheduled', count(*) from timers where tenant = :tenant and why not in ('wait', 'paused')
 union all
 select 'waiting', count(*) from timers where tenant = :tenant and why = 'wait'
+union all
+select 'paused', count(*) from timers where tenant = :tenant and why = 'paused'
 union all
 select 'running', count(*) from leases where tenant = :tenant
 union all
@@ -47,7 +49,7 @@ select count(*) from runs where tenant = :tenant
 -- Through the table and not by tenant: that is the order of the queues, and nothing is looked up.
 select queue, 'queued', count(*) from ready not indexed where tenant = :tenant group by queue
 union all
-select queue, case why when 'wait' then 'waiting' else 'scheduled' end, count(*)
+select queue, case why when 'wait' then 'waiting' when 'paused' then 'paused' else 'scheduled' end, count(*)
   from timers where tenant = :tenant group by 1, 2
 union all
 select queue, 'running', count(*) from leases where tenant = :tenant group by queue
@@ -58,7 +60,7 @@ select queue, status, count(*) from failures where tenant = :tenant group by que
 -- As above, but sorted by job.
 select job, 'queued', count(*) from ready not indexed where tenant = :tenant group by job
 union all
-select job, case why when 'wait' then 'waiting' else 'scheduled' end, count(*)
+select job, case why when 'wait' then 'waiting' when 'paused' then 'paused' else 'scheduled' end, count(*)
   from timers where tenant = :tenant group by 1, 2
 union all
 select job, 'running', count(*) from leases where tenant = :tenant group by job

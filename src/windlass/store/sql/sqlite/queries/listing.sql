@@ -30,12 +30,17 @@ select hex(g.id) from run_tags g
 
 -- name: walk_scheduled
 select hex(p.id) from timers p
- where p.tenant = :tenant and p.why <> 'wait' and p.id < :below and p.id >= :above
+ where p.tenant = :tenant and p.why not in ('wait', 'paused') and p.id < :below and p.id >= :above
  order by p.id desc limit :most
 
 -- name: walk_waiting
 select hex(p.id) from timers p indexed by timers_waiting
  where p.tenant = :tenant and p.why = 'wait' and p.id < :below and p.id >= :above
+ order by p.id desc limit :most
+
+-- name: walk_paused
+select hex(p.id) from timers p indexed by timers_paused
+ where p.tenant = :tenant and p.why = 'paused' and p.id < :below and p.id >= :above
  order by p.id desc limit :most
 
 -- name: walk_queued
@@ -86,8 +91,8 @@ select i.value
              or coalesce(r.status,
                          case when l.id is not null then 'running' end,
                          (select 'queued' from ready q where q.tenant = r.tenant and q.id = r.id),
-                         (select 'waiting' from timers t
-                           where t.tenant = r.tenant and t.id = r.id and t.why = 'wait'),
+                         (select case t.why when 'wait' then 'waiting' when 'paused' then 'paused' end
+                            from timers t where t.tenant = r.tenant and t.id = r.id),
                          'scheduled') in (select value from json_each(:statuses))))
 
 -- name: ids_between

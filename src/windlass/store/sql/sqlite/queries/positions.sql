@@ -14,7 +14,8 @@ select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
 
 -- name: get_timer
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at, null, null, null, null, null, due_at, why, waits
+       expires_at, null, null, null, null, null, due_at, why, waits,
+       was_why, was_due_at
   from timers where tenant = :tenant and id = :id
 
 -- name: delete_lease
@@ -34,9 +35,9 @@ values (:tenant, :id, :job, :queue, :rank, :attempt, :failures, :crash_count, :t
 
 -- name: insert_timer
 insert into timers (tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
-                    deadline_at, expires_at, due_at, why, waits)
+                    deadline_at, expires_at, due_at, why, waits, was_why, was_due_at)
 values (:tenant, :id, :job, :queue, :rank, :attempt, :failures, :crash_count, :token, :seq,
-        :deadline_at, :expires_at, :due_at, :why, :waits)
+        :deadline_at, :expires_at, :due_at, :why, :waits, :was_why, :was_due_at)
 
 -- name: insert_lease
 insert into leases (tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,

@@ -9,6 +9,7 @@ select r.tenant, r.id, r.job, r.queue,
             when l.id is not null then 'running'
             when q.id is not null then 'queued'
             when t.why = 'wait' then 'waiting'
+            when t.why = 'paused' then 'paused'
             when t.id is not null then 'scheduled' end,
        r.priority,
        coalesce(r.attempt, l.attempt, q.attempt, t.attempt),
@@ -78,7 +79,7 @@ select ready.n + due.n + (select count(*) from (select 1 from wakes where n > 0 
                  limit :most)) due,
        (select count(*) as n
           from (select 1 from timers p
-                 where p.why not in ('backoff', 'wait') and p.due_at > :now
+                 where p.why not in ('backoff', 'wait', 'paused') and p.due_at > :now
                    and (:queues is null or p.queue in (select value from json_each(:queues)))
                    and (:jobs is null or p.job in (select value from json_each(:jobs)))
                  limit :most)) scheduled

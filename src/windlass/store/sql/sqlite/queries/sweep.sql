@@ -3,7 +3,8 @@
 
 -- name: due_timers
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at, null, null, null, null, null, due_at, why, waits
+       expires_at, null, null, null, null, null, due_at, why, waits,
+       was_why, was_due_at
   from timers where due_at <= :now order by due_at limit :limit
 
 -- name: next_due
@@ -12,7 +13,8 @@ select min(due_at) from timers where due_at > :now and due_at < 2534022144000000
 
 -- name: expired_timers
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at, null, null, null, null, null, due_at, why, waits
+       expires_at, null, null, null, null, null, due_at, why, waits,
+       was_why, was_due_at
   from timers where expires_at <= :now order by expires_at limit :limit
 
 -- name: expired_ready
@@ -22,7 +24,8 @@ select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq,
 
 -- name: overrun_timers
 select tenant, id, job, queue, rank, attempt, failures, crash_count, token, seq, deadline_at,
-       expires_at, null, null, null, null, null, due_at, why, waits
+       expires_at, null, null, null, null, null, due_at, why, waits,
+       was_why, was_due_at
   from timers where deadline_at <= :now order by deadline_at limit :limit
 
 -- name: overrun_ready

@@ -1,0 +1,29 @@
+-- Pause a run that is in its queue or has a timer; it remembers what its timer was. Returns its status;
+-- null: it is not there. A child that its siblings hold back counts as one of those that may run from
+-- now on: nobody would let it go while it is paused.
+create or replace function windlass.put_aside(p_tenant text, p_id uuid, p_reason text)
+returns text
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  v_move windlass.move := windlass.take_waiting(p_tenant, p_id, 'pause');
+begin
+  if v_move.id is null then
+    return null;
+  end if;
+  if v_move.why = 'held' then
+    update windlass.children c set state = 'live'
+     where c.tenant = p_tenant and c.id = p_id and c.state = 'held';
+  elsif v_move.status <> 'queued' then
+    v_move.was_why := v_move.why;
+    v_move.was_due_at := v_move.at;
+  end if;
+  v_move.at := 'infinity';
+  v_move.data := case when p_reason is not null then json_build_object('reason', p_reason) end;
+  return (select m.status from windlass.make_moves(array[v_move], windlass.now()) as m(status));
+end
+$$;
