@@ -52,10 +52,17 @@ ALL = (
         base="windlass.client.history_faces:HistoryFaces",
     ),
     Faces(
+        source="client/run_past.py",
+        verbs="PastVerbs",
+        target="client/past_faces.py",
+        name="PastFaces",
+    ),
+    Faces(
         source="client/run.py",
         verbs="HandleVerbs",
         target="client/handle_faces.py",
         name="HandleFaces",
+        base="windlass.client.past_faces:PastFaces",
         parameter="windlass.client.typed:R_co",
     ),
     Faces(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.client import BulkResult, Request, Run, Selection
     from windlass.context import Context, SyncContext
     from windlass.domain.approval import Approval, ApprovalRequest, OpenApproval
+    from windlass.domain.audit import AuditEntry
     from windlass.domain.counts import Count, Counts, QueueState
     from windlass.domain.event import AttemptOutcome, EventType
     from windlass.domain.failed import FailedRun
@@ -85,6 +86,7 @@ __all__ = [
     "ApprovalNotFound",
     "ApprovalRequest",
     "AttemptOutcome",
+    "AuditEntry",
     "BadArguments",
     "BadDuration",
     "BadOption",
@@ -171,6 +173,7 @@ _HOMES = {
     "windlass.client": "BulkResult Request Run Selection",
     "windlass.context": "Context SyncContext",
     "windlass.domain.approval": "Approval ApprovalRequest OpenApproval",
+    "windlass.domain.audit": "AuditEntry",
     "windlass.domain.counts": "Count Counts QueueState",
     "windlass.domain.event": "AttemptOutcome EventType",
     "windlass.domain.failed": "FailedRun",

@@ -1,10 +1,11 @@
 """The application: where settings, store, jobs and clients are put together."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, get_args, overload
 
+from windlass.acting import acting_as
 from windlass.client import Ground, Run, Scope, Selection
 from windlass.client.filters import SelectOptions
 from windlass.client.waiting import Completions
@@ -206,6 +207,14 @@ class Windlass(Definitions, AppFaces):
         verb is refused unless you say `everything=True`.
         """
         return Selection(self.scope, query, everything=everything)
+
+    def acting_as(self, name: str) -> AbstractContextManager[None]:
+        """Let what is done in the block be done by them: `with app.acting_as("ann"): …`.
+
+        The audit log names them (`app.audit()`). Without it that is the run whose handler acts, or
+        the user of the operating system. It counts for the task or thread that is in the block.
+        """
+        return acting_as(name)
 
     @overload
     def as_completed(

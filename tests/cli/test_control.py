@@ -1,5 +1,6 @@
 """`windlass cancel`, `retry`, `reschedule` and `migrate`, on both stores."""
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -49,6 +50,23 @@ def test_pause_and_resume(url: str, app: Windlass) -> None:
     assert printed == f"{ready.id} queued\n{later.id} scheduled\n"
 
 
+def test_audit_says_who_did_what(url: str, app: Windlass) -> None:
+    one = app.enqueue("greet")
+    ok("pause", one.id, "--as", "ann", "--reason", "a break", "--url", url)
+    ok("runs", "cancel", "--job", "greet", "--as", "bob", "--url", url)
+
+    lines = ok("audit", "--url", url).splitlines()
+
+    assert [line.split()[2:5] for line in lines] == [
+        ["bob", "cancel", one.id],
+        ["ann", "pause", one.id],
+    ]
+    assert ok("audit", one.id[:13], "--by", "ann", "--url", url).split()[-2:] == ["a", "break"]
+    assert json.loads(ok("audit", "--json", "--url", url))[0]["actor"] == "bob"
+    nobody = ok("audit", "--by", "nobody", "--url", url)
+    assert nobody in ("", "Nobody did anything.\n")
+
+
 def test_terminate(url: str, app: Windlass) -> None:
     run_ = app.enqueue("greet")
 
@@ -63,7 +81,9 @@ def test_an_ended_run_cannot_be_paused(url: str, app: Windlass) -> None:
     for verb in ("pause", "resume", "terminate"):
         result = run(verb, done.id, "--url", url)
         assert result.exit_code == 4
-        assert f"Run {done.id} is succeeded: {verb} is for runs that have not ended." in result.stderr
+        assert (
+            f"Run {done.id} is succeeded: {verb} is for runs that have not ended." in result.stderr
+        )
 
 
 def test_many_are_paused_resumed_and_terminated(url: str, app: Windlass) -> None:

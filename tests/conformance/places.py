@@ -33,7 +33,7 @@ TABLES = (
     "jobs", "runs", "timers", "ready", "leases", "worker_names", "workers", "sweeps",
     "attempt_rows", "event_rows", "pages", "failures", "run_keys", "run_tags", "progress",
     "steps", "generations", "signals", "artifacts", "schedules", "schedule_slots", "schedule_live",
-    "schedule_gone",
+    "schedule_gone", "audit",
 )  # fmt: skip
 VIEWS = ("attempts", "events")
 
@@ -194,6 +194,7 @@ class PostgresTables:
         "schedule_slots": "select * from windlass.schedule_slots",
         "schedule_live": "select * from windlass.schedule_live",
         "schedule_gone": "select * from windlass.schedule_gone",
+        "audit": "select * from windlass.audit",
     }
     EMPTY: ClassVar = (
         "delete from windlass.jobs; delete from windlass.runs; delete from windlass.timers;"
@@ -207,7 +208,8 @@ class PostgresTables:
         "delete from windlass.children; delete from windlass.wakes;"
         "delete from windlass.generations;"
         "delete from windlass.schedules; delete from windlass.schedule_slots;"
-        "delete from windlass.schedule_live; delete from windlass.schedule_gone"
+        "delete from windlass.schedule_live; delete from windlass.schedule_gone;"
+        "delete from windlass.audit"
     )
     TRUNCATE: ClassVar = (
         "truncate windlass.jobs, windlass.runs, windlass.timers, windlass.ready, windlass.leases,"
@@ -216,7 +218,8 @@ class PostgresTables:
         "windlass.run_keys, windlass.run_tags, windlass.progress, windlass.steps,"
         "windlass.signals, windlass.generations, windlass.children, windlass.wakes,"
         "windlass.schedules,"
-        "windlass.schedule_slots, windlass.schedule_live, windlass.schedule_gone"
+        "windlass.schedule_slots, windlass.schedule_live, windlass.schedule_gone,"
+        "windlass.audit"
     )
 
     def __init__(self, url: str) -> None:

@@ -369,6 +369,14 @@ def test_a_run_is_paused_and_goes_on(load: Load, capsys: pytest.CaptureFixture[s
     assert run.refresh().result == 300
 
 
+@pytest.mark.examples(CONTROL, "control.py")
+@pytest.mark.examples(CONTROL, "audit.py")
+def test_the_log_says_who_paused_a_run(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    load("control.py")
+    load("audit.py")
+    assert capsys.readouterr().out == "ann pause the shop is down\n"
+
+
 @pytest.mark.examples(CONTROL, "loop.py")
 def test_a_loop_may_stop_at_its_checkpoints(load: Load) -> None:
     page = load("loop.py")

@@ -81,7 +81,7 @@ async def test_cancel_before_the_first_step_ends_the_run_and_frees_the_seat(app:
         hub_of(worker).seats.fill()
         lease = holding.held
         order = Ordered(lease.tenant, lease.id, lease.token, Intent.CANCEL, "no more")
-        hub_of(worker).seats.heed([order])
+        hub_of(worker).seats.orders.heed([order])
         await run.await_end(timeout=PATIENCE)
         assert (run.status, run.reason) == ("canceled", "no more")
         await bench.check_free(tame)

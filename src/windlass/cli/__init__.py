@@ -45,6 +45,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "runs": Entry("runs", "runs", "List runs, or act on all that filters select."),
         "show": Entry("show", "show", "Show everything about one run."),
         "approvals": Entry("approvals", "approvals", "List what runs ask people."),
+        "audit": Entry("audit", "audit", "List what operators did, and why."),
         "dead": Entry("dead", "dead", "List failed runs; retry or discard them in bulk."),
     },
     "Act": {

@@ -129,16 +129,11 @@ def _answer(
     )
 
 
-def _who(given: str | None) -> str | None:
-    """Who answers: as told, or else the user of the operating system, if it knows one."""
-    if given is not None:
-        return given
-    import getpass
+def _who(given: str | None) -> str:
+    """Who answers: as told, or else the user of the operating system."""
+    from windlass.acting import actor
 
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # no such user, and no variable that names one
-        return None
+    return actor() if given is None else given
 
 
 def _dict(one: "OpenApproval") -> dict[str, Any]:

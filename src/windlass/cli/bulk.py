@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.changing import change_options
-from windlass.cli.options import StorePlace, duration, json_option, moment, place_options
+from windlass.cli.options import (
+    StorePlace,
+    acting_options,
+    duration,
+    json_option,
+    moment,
+    place_options,
+)
 from windlass.cli.run_filters import run_filters
 
 if TYPE_CHECKING:
@@ -31,6 +38,7 @@ def bulk_command(make: Callable[..., Act]) -> Callable[..., None]:
     @click.option("--dry-run", is_flag=True, help="Only count them and show some; change nothing.")
     @click.option("--yes", is_flag=True, help="Do not ask.")
     @json_option
+    @acting_options
     @place_options
     @functools.wraps(make)
     def command(

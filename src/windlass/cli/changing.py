@@ -9,6 +9,7 @@ import click
 from windlass.cli.control import one_by_one
 from windlass.cli.options import (
     StorePlace,
+    acting_options,
     duration,
     json_object,
     json_option,
@@ -82,6 +83,7 @@ def change_options(command: Callable[..., Any], *, tag: str = "--tag") -> Callab
     "--input", "input_", metavar="JSON", callback=json_object, help="All arguments, as an object."
 )
 @change_options
+@acting_options
 @place_options
 def change(
     place: StorePlace,
@@ -120,6 +122,7 @@ def change(
 )
 @click.option("--key", metavar="TEXT", help="Its key; that of the old run is not taken over.")
 @json_option
+@acting_options
 @place_options
 def run_again(
     place: StorePlace, run_id: str, input_: dict[str, Any] | None, as_json: bool, **options: Any

@@ -9,6 +9,7 @@ import click
 
 from windlass.cli.options import (
     StorePlace,
+    acting_options,
     duration,
     json_object,
     moment,
@@ -20,6 +21,7 @@ from windlass.cli.options import (
 @click.command
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
 @click.option("--reason", metavar="TEXT", help="Kept with the run, and shown with it.")
+@acting_options
 @place_options
 def cancel(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> None:
     """End runs that have not started; ask those that run to end.
@@ -39,6 +41,7 @@ def cancel(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> N
 @click.command
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
 @click.option("--reason", metavar="TEXT", help="Kept in the history of the run.")
+@acting_options
 @place_options
 def pause(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> None:
     """Stop runs for now; they keep their place.
@@ -59,6 +62,7 @@ def pause(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> No
 
 @click.command
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
+@acting_options
 @place_options
 def resume(place: StorePlace, run_ids: tuple[str, ...]) -> None:
     """Let paused runs go on where they were.
@@ -72,6 +76,7 @@ def resume(place: StorePlace, run_ids: tuple[str, ...]) -> None:
 @click.command
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
 @click.option("--reason", metavar="TEXT", help="Kept with the run, and shown with it.")
+@acting_options
 @place_options
 def terminate(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -> None:
     """End runs now, without waiting for their handlers.
@@ -95,6 +100,7 @@ def terminate(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -
 @click.option(
     "--input", "input_", metavar="JSON", callback=json_object, help="Other arguments, all of them."
 )
+@acting_options
 @place_options
 def retry(
     place: StorePlace,
@@ -121,6 +127,7 @@ def retry(
     "--at", metavar="TIME", callback=moment, help="ISO 8601; local time unless it names a zone."
 )
 @click.option("--delay", metavar="DURATION", callback=duration, help="In so long, from now.")
+@acting_options
 @place_options
 def reschedule(
     place: StorePlace, run_ids: tuple[str, ...], at: datetime | None, delay: float | None
@@ -152,6 +159,7 @@ def reschedule(
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
 @click.option("--priority", metavar="N", type=int, help="Larger is more urgent; 0 is usual.")
 @click.option("--queue", metavar="NAME", help="Move them to this queue.")
+@acting_options
 @place_options
 def reprioritize(
     place: StorePlace, run_ids: tuple[str, ...], priority: int | None, queue: str | None

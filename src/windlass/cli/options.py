@@ -4,7 +4,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -103,6 +103,23 @@ def place_options(command: Callable[..., R]) -> Callable[..., R]:
             return command(place, *args, **kwargs)
 
     return with_place
+
+
+def acting_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add --as: who acts, for the audit log."""
+
+    @click.option(
+        "--as", "actor", metavar="NAME", envvar="WINDLASS_ACTOR", show_envvar=True,
+        help="Who does this, for the audit log; otherwise the user of the OS.",
+    )  # fmt: skip
+    @functools.wraps(command)
+    def with_actor(*args: Any, actor: str | None, **kwargs: Any) -> R:
+        from windlass.acting import acting_as
+
+        with acting_as(actor) if actor is not None else nullcontext():
+            return command(*args, **kwargs)
+
+    return with_actor
 
 
 @contextmanager

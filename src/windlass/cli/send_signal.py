@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.arguments import payload_arguments
-from windlass.cli.options import StorePlace, json_option, place_options, whole_id
+from windlass.cli.options import StorePlace, acting_options, json_option, place_options, whole_id
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     "--key", metavar="TEXT", help="Send nothing if a signal of this name and key was sent before."
 )
 @json_option
+@acting_options
 @place_options
 def signal(
     place: StorePlace, run_id: str, name: str, payload: object, key: str | None, as_json: bool

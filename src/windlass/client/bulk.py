@@ -36,6 +36,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.acting import actor
 from windlass.client.filters import make_filter
 from windlass.client.run import Run
 from windlass.client.scope import Scope
@@ -184,7 +185,8 @@ def _apply(
     busy = []
     for start in range(0, len(ids), MOST_AT_ONCE):
         part = ids[start : start + MOST_AT_ONCE]
-        call = scope.store.operations.apply_to_many(verb.name, scope.tenant, part, arguments)
+        given = {**arguments, "by": actor()}
+        call = scope.store.operations.apply_to_many(verb.name, scope.tenant, part, given)
         answers: Sequence[Applied] = yield call
         for applied in answers:
             if isinstance(applied.error, StoreBusy):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Generic
 
+from windlass.client.past_faces import PastFaces
 from windlass.client.typed import R_co
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
     from typing import Any, Unpack
 
@@ -16,13 +17,11 @@ if TYPE_CHECKING:
     from windlass.client.requests import UsingOptions
     from windlass.client.run import HandleVerbs, Run
     from windlass.domain.approval import Approval
-    from windlass.domain.phase import PhaseState
-    from windlass.domain.run import Event
-    from windlass.domain.step import Generation, Signal, Step
+    from windlass.domain.step import Signal
     from windlass.duration import Duration
 
 
-class HandleFaces(Generic[R_co]):
+class HandleFaces(PastFaces, Generic[R_co]):
     """Every verb of HandleVerbs, blocking and, with an `a` before it, async."""
 
     __slots__ = ()
@@ -176,60 +175,6 @@ class HandleFaces(Generic[R_co]):
         verbs = self._verbs
         return await verbs.aperform(verbs.reject(name, by=by, comment=comment, token=token))
 
-    def steps(self, *, generation: int = 0) -> Sequence[Step]:
-        """List what the run remembers of its steps, in the order in which they began.
-
-        `generation` is the number of an earlier one: see `generations`.
-        """
-        verbs = self._verbs
-        return verbs.perform(verbs.steps(generation=generation))
-
-    async def asteps(self, *, generation: int = 0) -> Sequence[Step]:
-        """As `steps`, in async code."""
-        verbs = self._verbs
-        return await verbs.aperform(verbs.steps(generation=generation))
-
-    def generations(self) -> Sequence[Generation]:
-        """List the inputs that the run went on from by `ContinueAs`, oldest first."""
-        verbs = self._verbs
-        return verbs.perform(verbs.generations())
-
-    async def agenerations(self) -> Sequence[Generation]:
-        """As `generations`, in async code."""
-        verbs = self._verbs
-        return await verbs.aperform(verbs.generations())
-
-    def children(self, *, limit: int | None = None) -> Sequence[Run[Any]]:
-        """List the runs that it has started as its children, by step and place; `limit`: the
-        first of them."""
-        verbs = self._verbs
-        return verbs.perform(verbs.children(limit=limit))
-
-    async def achildren(self, *, limit: int | None = None) -> Sequence[Run[Any]]:
-        """As `children`, in async code."""
-        verbs = self._verbs
-        return await verbs.aperform(verbs.children(limit=limit))
-
-    def phases(self) -> Sequence[PhaseState]:
-        """List the phases of the run, in order, and how far each is; see `app.phases`."""
-        verbs = self._verbs
-        return verbs.perform(verbs.phases())
-
-    async def aphases(self) -> Sequence[PhaseState]:
-        """As `phases`, in async code."""
-        verbs = self._verbs
-        return await verbs.aperform(verbs.phases())
-
-    def signals(self) -> Sequence[Signal]:
-        """List the signals that were sent to the run, in order; see `app.signals`."""
-        verbs = self._verbs
-        return verbs.perform(verbs.signals())
-
-    async def asignals(self) -> Sequence[Signal]:
-        """As `signals`, in async code."""
-        verbs = self._verbs
-        return await verbs.aperform(verbs.signals())
-
     def reschedule(self, *, at: datetime | None = None, delay: Duration | None = None) -> Run[R_co]:
         """Move the run to another time, or run it again then; return it as it then is."""
         verbs = self._verbs
@@ -274,13 +219,3 @@ class HandleFaces(Generic[R_co]):
         """As `wait`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.wait(timeout))
-
-    def events(self, after: int = 0) -> Sequence[Event]:
-        """List the events of the run in order, those after number `after`."""
-        verbs = self._verbs
-        return verbs.perform(verbs.events(after))
-
-    async def aevents(self, after: int = 0) -> Sequence[Event]:
-        """As `events`, in async code."""
-        verbs = self._verbs
-        return await verbs.aperform(verbs.events(after))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from windlass.client.approvals import ApprovalVerbs
 from windlass.client.filters import check_id, check_page
 from windlass.client.run import Run
+from windlass.domain.audit import AuditEntry
 from windlass.domain.child import PAGE
 from windlass.domain.phase import PhaseState, phases_of
 from windlass.domain.run import Attempt, Event, RunRecord, RunRef
@@ -78,6 +79,28 @@ class HistoryVerbs(ApprovalVerbs):
             if len(page) < PAGE or (limit is not None and len(found) >= limit):
                 return found
             after = (page[-1].path, page[-1].n)
+
+    def audit(
+        self,
+        run: str | None = None,
+        *,
+        by: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> Flow[Sequence[AuditEntry]]:
+        """List what operators did, the latest first: to one run, or to all; `by` one of them.
+
+        For the next page, pass the last one's number as `before`.
+        """
+        subject = None if run is None else self._ref(run).id
+        found: Sequence[AuditEntry] = yield self._operations.list_audit(
+            self._scope.tenant,
+            subject=subject,
+            actor=by,
+            before=before,
+            limit=check_page("limit", limit),
+        )
+        return found
 
     def attempts(
         self, run: str, *, before: int | None = None, limit: int = 100

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from windlass.client.history import HistoryVerbs
     from windlass.client.run import Run
+    from windlass.domain.audit import AuditEntry
     from windlass.domain.phase import PhaseState
     from windlass.domain.run import Attempt, Event
     from windlass.domain.step import Generation, Signal, Step
@@ -84,6 +85,33 @@ class HistoryFaces(ApprovalFaces):
         """As `children`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.children(run, limit=limit))
+
+    def audit(
+        self,
+        run: str | None = None,
+        *,
+        by: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> Sequence[AuditEntry]:
+        """List what operators did, the latest first: to one run, or to all; `by` one of them.
+
+        For the next page, pass the last one's number as `before`.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.audit(run, by=by, before=before, limit=limit))
+
+    async def aaudit(
+        self,
+        run: str | None = None,
+        *,
+        by: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> Sequence[AuditEntry]:
+        """As `audit`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.audit(run, by=by, before=before, limit=limit))
 
     def attempts(
         self, run: str, *, before: int | None = None, limit: int = 100

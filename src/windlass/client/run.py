@@ -1,26 +1,25 @@
 """A run as an application holds it: what was last read of it, and what can be done with it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Unpack
 
 from windlass.client.handle_faces import HandleFaces
-from windlass.client.scope import Scope, Verbs
+from windlass.client.run_past import PastVerbs
+from windlass.client.scope import Scope
 from windlass.client.typed import R_co
 from windlass.client.view import RunView
 from windlass.domain.approval import Approval
-from windlass.domain.phase import PhaseState
 from windlass.domain.returns import Returns
-from windlass.domain.run import Event, RunRecord
+from windlass.domain.run import RunRecord
 from windlass.domain.states import Status
-from windlass.domain.step import Generation, Signal, Step
+from windlass.domain.step import Signal
 from windlass.duration import Duration
 from windlass.store.flow import Flow
 
 if TYPE_CHECKING:
     from windlass.client.changing import ChangeOptions
     from windlass.client.requests import UsingOptions
-    from windlass.client.verbs import RunVerbs
 
 
 class Run(RunView, HandleFaces[R_co], Generic[R_co]):
@@ -77,14 +76,15 @@ class Run(RunView, HandleFaces[R_co], Generic[R_co]):
         return f"<Run {self.id} {self.job} {self.status.value}>"
 
 
-class HandleVerbs(Verbs, Generic[R_co]):
+class HandleVerbs(PastVerbs, Generic[R_co]):
     """What can be done with one run, as flows; those that move it return it as it then stands."""
 
-    __slots__ = ("_returns", "_run")
+    __slots__ = ("_returns",)
+
+    _run: Run[R_co]
 
     def __init__(self, scope: Scope, run: Run[R_co], returns: Returns | None) -> None:
-        super().__init__(scope)
-        self._run = run
+        super().__init__(scope, run)
         self._returns = returns
 
     def refresh(self) -> Flow[Run[R_co]]:
@@ -156,30 +156,6 @@ class HandleVerbs(Verbs, Generic[R_co]):
         given = {"by": by, "comment": comment, "token": token}
         return (yield from self._runs.reject(self._run.id, name, **given))
 
-    def steps(self, *, generation: int = 0) -> Flow[Sequence[Step]]:
-        """List what the run remembers of its steps, in the order in which they began.
-
-        `generation` is the number of an earlier one: see `generations`.
-        """
-        return (yield from self._runs.steps(self._run.id, generation=generation))
-
-    def generations(self) -> Flow[Sequence[Generation]]:
-        """List the inputs that the run went on from by `ContinueAs`, oldest first."""
-        return (yield from self._runs.generations(self._run.id))
-
-    def children(self, *, limit: int | None = None) -> Flow[Sequence[Run[Any]]]:
-        """List the runs that it has started as its children, by step and place; `limit`: the
-        first of them."""
-        return (yield from self._runs.children(self._run.id, limit=limit))
-
-    def phases(self) -> Flow[Sequence[PhaseState]]:
-        """List the phases of the run, in order, and how far each is; see `app.phases`."""
-        return (yield from self._runs.phases(self._run.id))
-
-    def signals(self) -> Flow[Sequence[Signal]]:
-        """List the signals that were sent to the run, in order; see `app.signals`."""
-        return (yield from self._runs.signals(self._run.id))
-
     def reschedule(
         self, *, at: datetime | None = None, delay: Duration | None = None
     ) -> Flow[Run[R_co]]:
@@ -201,16 +177,6 @@ class HandleVerbs(Verbs, Generic[R_co]):
     def wait(self, timeout: Duration | None = None) -> Flow[Run[R_co]]:
         """Wait until the run has ended, however it ended; return it. Raises ResultTimeout."""
         return (yield from self._updated(self._runs.wait(self._run.id, timeout=timeout)))
-
-    def events(self, after: int = 0) -> Flow[Sequence[Event]]:
-        """List the events of the run in order, those after number `after`."""
-        return (yield from self._runs.events(self._run.id, after=after))
-
-    @property
-    def _runs(self) -> "RunVerbs":
-        from windlass.client.verbs import RunVerbs  # which makes runs
-
-        return RunVerbs(self._scope)
 
     def _updated(self, flow: Flow[Run[Any]]) -> Flow[Run[R_co]]:
         found = yield from flow

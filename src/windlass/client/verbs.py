@@ -10,6 +10,7 @@ from typing import Any, Unpack, overload
 import msgspec
 
 from windlass import codec
+from windlass.acting import actor
 from windlass.client.announce import publish_moved
 from windlass.client.changing import ChangeOptions, ask_again, check_changes, check_input
 from windlass.client.enqueue import enqueue
@@ -73,7 +74,7 @@ class RunVerbs(HistoryVerbs):
 
     def cancel(self, run: str, *, reason: str | None = None) -> Flow[Run]:
         """Cancel a run: end it if it has not started, or ask it to end if it is running."""
-        record = yield self._operations.cancel(self._ref(run), check_reason(reason))
+        record = yield self._operations.cancel(self._ref(run), check_reason(reason), by=actor())
         found = Run(self._scope, record)
         if found.cancel_requested:
             yield Hint()  # so that its worker asks for orders now
@@ -86,7 +87,7 @@ class RunVerbs(HistoryVerbs):
         `run.pause_requested` is true. A handler without any of these runs to its end. Repeating
         it is harmless. Raises IllegalTransition for a run that has ended.
         """
-        record = yield self._operations.pause(self._ref(run), check_reason(reason))
+        record = yield self._operations.pause(self._ref(run), check_reason(reason), by=actor())
         found = Run(self._scope, record)
         if found.pause_requested:
             yield Hint()  # so that its worker asks for orders now
@@ -97,7 +98,7 @@ class RunVerbs(HistoryVerbs):
 
         Any other run that has not ended stays as it is. Raises IllegalTransition for one that has.
         """
-        return (yield from self._moved(self._operations.resume(self._ref(run))))
+        return (yield from self._moved(self._operations.resume(self._ref(run), by=actor())))
 
     def terminate(self, run: str, *, reason: str | None = None) -> Flow[Run]:
         """End a run now, as canceled. Use `cancel` unless its handler does not react.
@@ -106,7 +107,7 @@ class RunVerbs(HistoryVerbs):
         not even its clean-up, can be recorded. Its children are canceled. Raises
         IllegalTransition for a run that succeeded or failed.
         """
-        record = yield self._operations.terminate(self._ref(run), check_reason(reason))
+        record = yield self._operations.terminate(self._ref(run), check_reason(reason), by=actor())
         yield Hint()  # so that its worker hears of it now
         return Run(self._scope, record)
 
@@ -125,7 +126,7 @@ class RunVerbs(HistoryVerbs):
         budget, edited = check_budget(max_attempts), None
         if input is not None:
             edited = yield from check_input(self._scope, (yield from self._record(run)), input)
-        call = self._operations.retry(self._ref(run), budget, edited)
+        call = self._operations.retry(self._ref(run), budget, edited, by=actor())
         return (yield from self._moved(call))
 
     def run_again(
@@ -156,7 +157,7 @@ class RunVerbs(HistoryVerbs):
         at once. Raises IllegalTransition for a run that is running or has succeeded, and RunExpires
         for one that would have expired, or met its deadline, by then.
         """
-        call = self._operations.reschedule(self._ref(run), **check_time(at, delay))
+        call = self._operations.reschedule(self._ref(run), **check_time(at, delay), by=actor())
         return (yield from self._moved(call))
 
     def reprioritize(
@@ -168,7 +169,7 @@ class RunVerbs(HistoryVerbs):
         IllegalTransition for a run that is running or has ended.
         """
         place = check_place(priority, queue)
-        call = self._operations.reprioritize(self._ref(run), **place)
+        call = self._operations.reprioritize(self._ref(run), **place, by=actor())
         return (yield from self._moved(call))
 
     def change(self, run: str, **changes: Unpack[ChangeOptions]) -> Flow[Run]:
@@ -185,7 +186,8 @@ class RunVerbs(HistoryVerbs):
             record = yield from self._record(run)
             edited = yield from check_input(self._scope, record, changes["input"])
             wanted = msgspec.structs.replace(wanted, input=edited)
-        return (yield from self._moved(self._operations.change(self._ref(run), wanted)))
+        call = self._operations.change(self._ref(run), wanted, by=actor())
+        return (yield from self._moved(call))
 
     def signal(
         self, run: str, name: str, payload: object = None, *, key: str | None = None
@@ -200,7 +202,7 @@ class RunVerbs(HistoryVerbs):
         data = codec.encode(payload, what=f"payload of signal {named!r}")
         known = None if key is None else check_key(key)
         sent: Signal = yield self._operations.signal(
-            self._ref(run), named, msgspec.Raw(data), known
+            self._ref(run), named, msgspec.Raw(data), known, by=actor()
         )
         if sent.created:
             yield Hint()  # a run that waited for it is ready
@@ -209,7 +211,7 @@ class RunVerbs(HistoryVerbs):
     def discard(self, *runs: str) -> Flow[int]:
         """Take failed runs off the dead letters for good; returns how many were on them."""
         ids = [check_id(run) for run in runs]
-        discarded: int = yield self._operations.discard(self._scope.tenant, ids)
+        discarded: int = yield self._operations.discard(self._scope.tenant, ids, by=actor())
         return discarded
 
     def wait(self, run: str, *, timeout: Duration | None = None) -> Flow[Run]:

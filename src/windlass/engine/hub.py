@@ -239,7 +239,7 @@ class Hub:
         else:
             for lost in reply.lost:
                 self.seats.lose(lost)
-            self.seats.heed(reply.orders)
+            self.seats.orders.heed(reply.orders)
             self.seats.fill()
             self.pump.nudge()
         self.signals.renewed.emit(reply)

@@ -25,8 +25,7 @@ from functools import partial
 from windlass.domain.blame import is_suspect
 from windlass.domain.job import Executor
 from windlass.domain.outcome import decide_crash
-from windlass.domain.run import Claimed, Finish, Held, Ordered
-from windlass.domain.states import Intent
+from windlass.domain.run import Claimed, Finish, Held
 from windlass.engine.attempt import (
     Runner,
     canceled,
@@ -44,6 +43,7 @@ from windlass.engine.holdings import Holding, Holdings, Stop
 from windlass.engine.hosts import SeatsHost
 from windlass.engine.lanes import Lane
 from windlass.engine.options import WorkerOptions
+from windlass.engine.orders import Orders
 from windlass.engine.roster import Roster
 from windlass.engine.scarcity import REFUSALS, NotGiven, Scarcity
 from windlass.engine.suspects import SuspectGroup
@@ -86,7 +86,6 @@ class Seats:
         self._children = children
         self._options = options
         self._suspects = 0  # how many of them run in children
-        self._pausing = set[Holding]()  # those that were asked to pause, as last heard
         self.group = SuspectGroup(roster.lanes)  # suspects that must run without neighbours
         self._host = host
         self._loop = asyncio.get_running_loop()
@@ -94,6 +93,7 @@ class Seats:
         self._no_processes = Scarcity("child process", _MORE_PROCESSES, self._resume)
         self._deadlines = Deadlines(self._loop)
         self._ends = Ends(self._loop)
+        self.orders = Orders(holdings, self._cancel, self._release)
         runner.suspended = self._insist
         # Attempts are mostly started by the end of another: they must not inherit its variables.
         self._context = contextvars.copy_context()
@@ -249,40 +249,12 @@ class Seats:
             )
             holding.accused = finish(holding, verdict, error=error)
 
-    def heed(self, orders: Sequence[Ordered]) -> None:
-        """What operators want of runs, all of it: a request that is not among them is over.
-
-        An intent of a newer release leaves its run alone.
-        """
-        pausing = set[Holding]()
-        for order in orders:
-            holding = self._holdings.find(order.tenant, order.id, order.token)
-            if holding is None or holding.stop is not None or holding.concluded:
-                continue
-            if order.intent is Intent.CANCEL:
-                self._cancel(holding, order.reason)
-            elif order.intent is Intent.PAUSE:
-                pausing.add(holding)
-        if pausing or self._pausing:
-            self._let_pause(pausing)
-
     def _cancel(self, holding: Holding, reason: str | None) -> None:
         self._interrupt(holding, Stop.CANCEL, reason)
         if holding.started is not None:
             self._insist(holding)
         else:
             self._conclude(holding, canceled(holding, reason))
-
-    def _let_pause(self, pausing: set[Holding]) -> None:
-        """Tell the handlers which were asked to pause, or are no longer; the store pauses what is
-        given back."""
-        changed, self._pausing = pausing ^ self._pausing, pausing
-        for holding in changed:
-            holding.pausing = holding in pausing
-            if holding.pausing and holding.started is None:
-                self._release(holding)
-            elif holding.told is not None:
-                holding.told()
 
     def lose(self, held: Held) -> None:
         """A lease is another's."""

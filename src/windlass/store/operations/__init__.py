@@ -6,6 +6,7 @@ name (`store/sqlite`, `store/postgres`), and is refused if one is missing.
 """
 
 from windlass.store.operations.artifacts import ArtifactOperations
+from windlass.store.operations.audit import AuditOperations
 from windlass.store.operations.children import ChildOperations
 from windlass.store.operations.control import ControlOperations
 from windlass.store.operations.declare import Access, Call, Operation, implementations
@@ -29,5 +30,6 @@ class Operations(
     ScheduleOperations,
     ArtifactOperations,
     InspectionOperations,
+    AuditOperations,
 ):
     """All of them."""

@@ -13,10 +13,13 @@ from windlass.store.operations.declare import write
 
 
 class ControlOperations:
-    """The verbs of operators. A run that does not exist raises RunNotFound."""
+    """The verbs of operators. A run that does not exist raises RunNotFound.
+
+    ``by`` says who acts, for the audit log (`domain/audit.py`).
+    """
 
     @write(patient=True)
-    def cancel(self, run: RunRef, reason: str | None) -> RunRecord:
+    def cancel(self, run: RunRef, reason: str | None, *, by: str | None = None) -> RunRecord:
         """End a run that has not started (final); ask for the end of a running one.
 
         Repeating it is harmless. A finished run raises IllegalTransition, except one that
@@ -24,7 +27,7 @@ class ControlOperations:
         """
 
     @write(patient=True)
-    def pause(self, run: RunRef, reason: str | None) -> RunRecord:
+    def pause(self, run: RunRef, reason: str | None, *, by: str | None = None) -> RunRecord:
         """Stop a run for now; ask a running one to stop at its next step, wait or checkpoint.
 
         It remembers what it was doing. Repeating it is harmless, and so is pausing a run that was
@@ -32,14 +35,14 @@ class ControlOperations:
         """
 
     @write(patient=True)
-    def resume(self, run: RunRef) -> RunRecord:
+    def resume(self, run: RunRef, *, by: str | None = None) -> RunRecord:
         """Let a paused run go on where it was; take the request to pause a running one back.
 
         Any other live run stays as it is. A finished run raises IllegalTransition.
         """
 
     @write(patient=True)
-    def terminate(self, run: RunRef, reason: str | None) -> RunRecord:
+    def terminate(self, run: RunRef, reason: str | None, *, by: str | None = None) -> RunRecord:
         """End a run now, as canceled; a running one loses its lease.
 
         Repeating it is harmless. A finished run raises IllegalTransition, except one that
@@ -48,7 +51,12 @@ class ControlOperations:
 
     @write(repeatable=False, patient=True)
     def retry(
-        self, run: RunRef, max_attempts: int | None, input: msgspec.Raw | None = None
+        self,
+        run: RunRef,
+        max_attempts: int | None,
+        input: msgspec.Raw | None = None,
+        *,
+        by: str | None = None,
     ) -> RunRecord:
         """Reopen a failed, canceled or stale run: queued, with a fresh budget.
 
@@ -58,7 +66,12 @@ class ControlOperations:
 
     @write(repeatable=False, patient=True)
     def reschedule(
-        self, run: RunRef, *, at: datetime | None = None, delay: float | None = None
+        self,
+        run: RunRef,
+        *,
+        at: datetime | None = None,
+        delay: float | None = None,
+        by: str | None = None,
     ) -> RunRecord:
         """Move a run that has not started to another time; reopen one that ended, for that time.
 
@@ -70,7 +83,12 @@ class ControlOperations:
 
     @write(patient=True)
     def reprioritize(
-        self, run: RunRef, *, priority: int | None = None, queue: str | None = None
+        self,
+        run: RunRef,
+        *,
+        priority: int | None = None,
+        queue: str | None = None,
+        by: str | None = None,
     ) -> RunRecord:
         """Give a run that has not started another priority, another queue, or both.
 
@@ -79,7 +97,7 @@ class ControlOperations:
         """
 
     @write(patient=True)
-    def change(self, run: RunRef, changes: Changes) -> RunRecord:
+    def change(self, run: RunRef, changes: Changes, *, by: str | None = None) -> RunRecord:
         """Give a run that waits another input, other tags, another timeout, expiry or deadline.
 
         It keeps its place, its time and its counts. Its key still answers for the input that it
@@ -88,7 +106,7 @@ class ControlOperations:
         """
 
     @write(repeatable=False, patient=True)
-    def discard(self, tenant: str, runs: Sequence[str]) -> int:
+    def discard(self, tenant: str, runs: Sequence[str], *, by: str | None = None) -> int:
         """Take failed runs off the list of dead letters; returns how many were on it."""
 
     @write(repeatable=lambda verb, *_: BULK_VERBS[verb].repeatable, patient=True)

@@ -34,8 +34,16 @@ class StepOperations:
     ) -> Sequence[Generation]:
         """The inputs that a run went on from, in order, after a number."""
 
-    @write(patient=True, repeatable=lambda run, name, payload, key: key is not None)
-    def signal(self, run: RunRef, name: str, payload: msgspec.Raw, key: str | None) -> Signal:
+    @write(patient=True, repeatable=lambda run, name, payload, key, by: key is not None)
+    def signal(
+        self,
+        run: RunRef,
+        name: str,
+        payload: msgspec.Raw,
+        key: str | None,
+        *,
+        by: str | None = None,
+    ) -> Signal:
         """Send a signal to a run that has not ended. A run that waits for it is made ready.
 
         The key of one that was sent before, under that name, returns that one. Raises RunNotFound,

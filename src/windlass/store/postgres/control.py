@@ -17,49 +17,55 @@ from windlass.store.postgres.sqlstates import SQLSTATES
 from windlass.store.postgres.statement import Statement, one, value
 
 
-def cancel(run: RunRef, reason: str | None) -> Statement[RunRecord]:
+def cancel(run: RunRef, reason: str | None, *, by: str | None) -> Statement[RunRecord]:
     """End a run, or ask for its end."""
-    return _to_run("cancel", run, reason)
+    return _to_run("cancel", run, reason, by)
 
 
-def pause(run: RunRef, reason: str | None) -> Statement[RunRecord]:
+def pause(run: RunRef, reason: str | None, *, by: str | None) -> Statement[RunRecord]:
     """Stop a run for now."""
-    return _to_run("pause", run, reason)
+    return _to_run("pause", run, reason, by)
 
 
-def resume(run: RunRef) -> Statement[RunRecord]:
+def resume(run: RunRef, *, by: str | None) -> Statement[RunRecord]:
     """Let a paused run go on."""
-    return _to_run("resume", run)
+    return _to_run("resume", run, by)
 
 
-def terminate(run: RunRef, reason: str | None) -> Statement[RunRecord]:
+def terminate(run: RunRef, reason: str | None, *, by: str | None) -> Statement[RunRecord]:
     """End a run now."""
-    return _to_run("terminate", run, reason)
+    return _to_run("terminate", run, reason, by)
 
 
-def retry(run: RunRef, max_attempts: int | None, input: msgspec.Raw | None) -> Statement[RunRecord]:
+def retry(
+    run: RunRef, max_attempts: int | None, input: msgspec.Raw | None, *, by: str | None
+) -> Statement[RunRecord]:
     """Reopen a run."""
-    return _to_run("retry", run, max_attempts, None if input is None else _text(input))
+    return _to_run("retry", run, max_attempts, None if input is None else _text(input), by)
 
 
-def reschedule(run: RunRef, *, at: datetime | None, delay: float | None) -> Statement[RunRecord]:
+def reschedule(
+    run: RunRef, *, at: datetime | None, delay: float | None, by: str | None
+) -> Statement[RunRecord]:
     """Move a run in time."""
-    return _to_run("reschedule", run, at, delay)
+    return _to_run("reschedule", run, at, delay, by)
 
 
-def reprioritize(run: RunRef, *, priority: int | None, queue: str | None) -> Statement[RunRecord]:
+def reprioritize(
+    run: RunRef, *, priority: int | None, queue: str | None, by: str | None
+) -> Statement[RunRecord]:
     """Give a run another priority or queue."""
-    return _to_run("reprioritize", run, priority, queue)
+    return _to_run("reprioritize", run, priority, queue, by)
 
 
-def change(run: RunRef, changes: Changes) -> Statement[RunRecord]:
+def change(run: RunRef, changes: Changes, *, by: str | None) -> Statement[RunRecord]:
     """Change a run that waits."""
-    return _to_run("change", run, _text(changes))
+    return _to_run("change", run, _text(changes), by)
 
 
-def discard(tenant: str, runs: Sequence[str]) -> Statement[int]:
+def discard(tenant: str, runs: Sequence[str], *, by: str | None) -> Statement[int]:
     """Take failed runs off the list of dead letters."""
-    return Statement("discard", (tenant, plain_array(only_ids(runs))), value)
+    return Statement("discard", (tenant, plain_array(only_ids(runs)), by), value)
 
 
 def apply_to_many(

@@ -5,6 +5,7 @@ from typing import TypeVar
 from windlass.store.operations import Call, Operations, implementations
 from windlass.store.postgres import (
     artifacts,
+    audit,
     children,
     control,
     inspection,
@@ -19,7 +20,8 @@ from windlass.store.postgres.statement import Statement
 T = TypeVar("T")
 
 _FUNCTIONS = implementations(
-    Operations, runs, control, workers, jobs, schedules, artifacts, inspection, steps, children
+    Operations,
+    *(runs, control, workers, jobs, schedules, artifacts, inspection, steps, children, audit),
 )
 
 

@@ -74,9 +74,11 @@ def record_together(
     )
 
 
-def signal(run: RunRef, name: str, payload: msgspec.Raw, key: str | None) -> Statement[Signal]:
+def signal(
+    run: RunRef, name: str, payload: msgspec.Raw, key: str | None, *, by: str | None
+) -> Statement[Signal]:
     """Send a signal to a run."""
-    parameters = (run.tenant, id_or_nobody(run.id), name, bytes(payload).decode(), key)
+    parameters = (run.tenant, id_or_nobody(run.id), name, bytes(payload).decode(), key, by)
     return Statement("signal", parameters, one(Signal), about=run.id)
 
 

@@ -15,6 +15,7 @@ from windlass.domain.approval import (
 from windlass.domain.run import RunRef
 from windlass.domain.states import Verb
 from windlass.domain.step import StepState
+from windlass.store.sqlite.audit import note_audit
 from windlass.store.sqlite.open_transaction import OpenTransaction
 from windlass.store.sqlite.places import live_place
 from windlass.store.sqlite.signals import send
@@ -54,6 +55,8 @@ def answer_approval(
         return AnswerReply(outcome=AnswerOutcome.EXPIRED)
     told = Approval(approved=approved, at=from_micros(tx.now), by=by, comment=comment)
     send(tx, place, signal, to_json(told), ANSWER)
+    verb = "approve" if approved else "reject"
+    note_audit(tx, run, verb, by, comment, {"name": path})
     return AnswerReply(outcome=AnswerOutcome.ANSWERED, answer=told)
 
 

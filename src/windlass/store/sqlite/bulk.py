@@ -38,9 +38,9 @@ def _act(verb: str) -> Callable[..., RunRecord]:
     return act
 
 
-def _discard(tx: OpenTransaction, run: RunRef) -> RunRecord:
+def _discard(tx: OpenTransaction, run: RunRef, by: str | None = None) -> RunRecord:
     """The operation for one run takes several, and only counts those that it was applied to."""
-    count = control.discard(tx, run.tenant, [run.id])
+    count = control.discard(tx, run.tenant, [run.id], by=by)
     record = get_run(tx, run)
     if record is None:
         raise RunNotFound(run.id)

@@ -11,6 +11,7 @@ from windlass.domain.run import Options, RunRecord, RunRef
 from windlass.domain.states import Status, Verb, advance
 from windlass.duration import MAX_SECONDS
 from windlass.errors import BadArguments, InputInUse
+from windlass.store.sqlite.audit import note_audit
 from windlass.store.sqlite.moves import Moves
 from windlass.store.sqlite.open_transaction import OpenTransaction
 from windlass.store.sqlite.places import iso, record_now, refuse_too_late, waiting_place
@@ -27,9 +28,12 @@ Told = dict[str, Any]
 """What an event says of the changes, by their names."""
 
 
-def change(tx: OpenTransaction, run: RunRef, changes: Changes) -> RunRecord:
+def change(
+    tx: OpenTransaction, run: RunRef, changes: Changes, *, by: str | None = None
+) -> RunRecord:
     """Change a run that waits; it stays in its place."""
     _check(changes)
+    note_audit(tx, run, "change", by, detail={"changed": sorted(msgspec.to_builtins(changes))})
     place = waiting_place(tx, run)
     before = record_now(tx, run)
     if place is None:

@@ -10,7 +10,7 @@ from windlass.domain.run import Held, NewRun, RunRef
 from windlass.domain.states import Failure, Status, Verb
 from windlass.domain.step import Step, StepKind, StepState, StepWrite
 from windlass.errors import BadArguments
-from windlass.store.sqlite.control import cancel
+from windlass.store.sqlite.control import stop_run
 from windlass.store.sqlite.enqueue import enqueue
 from windlass.store.sqlite.moves import Moves
 from windlass.store.sqlite.open_transaction import OpenTransaction
@@ -219,6 +219,6 @@ def _cancel_children(tx: OpenTransaction, tenant: str, run: bytes, limit: int) -
     """Cancel children of a run that was canceled; those beyond the limit at the next look."""
     children = tx.fetch("children_to_cancel", (tenant, run, limit + 1))
     for (child,) in children[:limit]:
-        cancel(tx, RunRef(tenant, to_id(child)), _REASON)
+        stop_run(tx, RunRef(tenant, to_id(child)), _REASON)
     if len(children) > limit:
         tx.execute("insert_wake", (tenant, run))

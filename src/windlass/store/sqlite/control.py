@@ -11,6 +11,7 @@ from windlass.domain.run import Held, Options, ProgressReply, ProgressWrite, Run
 from windlass.domain.states import TIMERS, Intent, Status, Verb, advance, resumed_by
 from windlass.duration import MAX_SECONDS
 from windlass.errors import BadArguments, RunNotFound
+from windlass.store.sqlite.audit import note_audit
 from windlass.store.sqlite.changing import Told, edit_input
 from windlass.store.sqlite.keys import keep_key
 from windlass.store.sqlite.moves import End, Moves
@@ -37,8 +38,16 @@ from windlass.store.sqlite.values import (
 _TOO_LATE = datetime(9999, 12, 31, tzinfo=UTC)
 
 
-def cancel(tx: OpenTransaction, run: RunRef, reason: str | None) -> RunRecord:
+def cancel(
+    tx: OpenTransaction, run: RunRef, reason: str | None, *, by: str | None = None
+) -> RunRecord:
     """End a run that waits; ask for the end of one that runs."""
+    note_audit(tx, run, "cancel", by, reason)
+    return stop_run(tx, run, reason)
+
+
+def stop_run(tx: OpenTransaction, run: RunRef, reason: str | None) -> RunRecord:
+    """The same for a parent, or a schedule, that ends it: they are no operators."""
     waits = waiting_place(tx, run)
     if waits is not None:
         moves = Moves(tx)
@@ -56,8 +65,11 @@ def cancel(tx: OpenTransaction, run: RunRef, reason: str | None) -> RunRecord:
     return record
 
 
-def pause(tx: OpenTransaction, run: RunRef, reason: str | None) -> RunRecord:
+def pause(
+    tx: OpenTransaction, run: RunRef, reason: str | None, *, by: str | None = None
+) -> RunRecord:
     """Stop a run that does not run for now; ask a running one to stop."""
+    note_audit(tx, run, "pause", by, reason)
     place = live_place(tx, run, Verb.PAUSE)
     if place.status is Status.RUNNING:
         if place.wanted is None:
@@ -69,8 +81,9 @@ def pause(tx: OpenTransaction, run: RunRef, reason: str | None) -> RunRecord:
     return record_now(tx, run)
 
 
-def resume(tx: OpenTransaction, run: RunRef) -> RunRecord:
+def resume(tx: OpenTransaction, run: RunRef, *, by: str | None = None) -> RunRecord:
     """Let a paused run go on where it was; take the request to pause a running one back."""
+    note_audit(tx, run, "resume", by)
     place = live_place(tx, run, Verb.RESUME)
     if place.wanted is Intent.PAUSE:
         _want(tx, place, None, None, EventType.RESUMED)
@@ -82,8 +95,11 @@ def resume(tx: OpenTransaction, run: RunRef) -> RunRecord:
     return record_now(tx, run)
 
 
-def terminate(tx: OpenTransaction, run: RunRef, reason: str | None) -> RunRecord:
+def terminate(
+    tx: OpenTransaction, run: RunRef, reason: str | None, *, by: str | None = None
+) -> RunRecord:
     """End a run now; a running one loses its lease."""
+    note_audit(tx, run, "terminate", by, reason)
     record = record_now(tx, run)
     if record.status is Status.CANCELED:
         return record
@@ -99,8 +115,11 @@ def retry(
     run: RunRef,
     max_attempts: int | None,
     input: msgspec.Raw | None = None,
+    *,
+    by: str | None = None,
 ) -> RunRecord:
     """Reopen a finished run: queued, with a fresh budget."""
+    note_audit(tx, run, "retry", by, detail=None if input is None else {"changed": ["input"]})
     if max_attempts is not None and not 1 <= max_attempts <= MOST_ATTEMPTS:
         raise BadArguments("retry", "takes max_attempts of 1 to 1,000,000", "max_attempts")
     place = _reopen(tx, run, Verb.RETRY, max_attempts)
@@ -114,10 +133,15 @@ def retry(
 
 
 def reschedule(
-    tx: OpenTransaction, run: RunRef, at: datetime | None, delay: float | None
+    tx: OpenTransaction,
+    run: RunRef,
+    at: datetime | None,
+    delay: float | None,
+    by: str | None = None,
 ) -> RunRecord:
     """Move a run that waits to another time; reopen one that ended, for that time."""
     due = max(tx.now, _chosen(tx.now, at, delay))
+    note_audit(tx, run, "reschedule", by, detail={"at": from_micros(due)})
     moves = Moves(tx)
     place = waiting_place(tx, run)
     if place is None:
@@ -133,9 +157,17 @@ def reschedule(
 
 
 def reprioritize(
-    tx: OpenTransaction, run: RunRef, *, priority: int | None, queue: str | None
+    tx: OpenTransaction,
+    run: RunRef,
+    *,
+    priority: int | None,
+    queue: str | None,
+    by: str | None = None,
 ) -> RunRecord:
     """Give a run that waits another place among those that wait."""
+    chosen = {"priority": priority, "queue": queue}
+    detail = {name: value for name, value in chosen.items() if value is not None}
+    note_audit(tx, run, "reprioritize", by, detail=detail)
     place = waiting_place(tx, run)
     if place is None:
         advance(record_now(tx, run).status, Verb.REPRIORITIZE, run=run.id)
@@ -151,7 +183,7 @@ def reprioritize(
     return record_now(tx, run)
 
 
-def discard(tx: OpenTransaction, tenant: str, runs: Sequence[str]) -> int:
+def discard(tx: OpenTransaction, tenant: str, runs: Sequence[str], *, by: str | None = None) -> int:
     """Take failed runs off the list of dead letters; return how many were on it."""
     discarded = 0
     for run in runs:
@@ -160,6 +192,7 @@ def discard(tx: OpenTransaction, tenant: str, runs: Sequence[str]) -> int:
             for seq, attempt in tx.fetch("discard_seq", name):
                 event = (*name, seq, EventType.DISCARDED, tx.now, attempt, None)
                 tx.execute("insert_event", event)
+            note_audit(tx, RunRef(tenant, run), "discard", by)
             discarded += 1
     return discarded
 

@@ -21,7 +21,7 @@ from windlass.domain.scheduling.rows import (
     ReleaseReply,
     SlotOutcome,
 )
-from windlass.store.sqlite.control import cancel
+from windlass.store.sqlite.control import stop_run
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.schedules import Kept
 from windlass.store.sqlite.slots import Slot, SlotRuns
@@ -218,7 +218,7 @@ def _cancel_earlier(tx: OpenTransaction, held: _Held, judged: Sequence[_Judged])
     for slot, blob in tx.fetch("list_live", held.name):
         if slot != judged[-1].slot:
             run = RunRef(held.kept.tenant, to_id(blob))
-            cancel(tx, run, REASON)
+            stop_run(tx, run, REASON)
             yield run.id
 
 

@@ -8,6 +8,7 @@ from windlass.store.operations.declare import declared
 from windlass.store.sqlite import (
     approvals,
     artifacts,
+    audit,
     bulk,
     changing,
     children,
@@ -35,7 +36,7 @@ TogetherAtOnce = Callable[[OpenTransaction, Sequence[Any]], Callable[[], Sequenc
 _FUNCTIONS = implementations(
     Operations,
     *(runs, listing, enqueue, control, bulk, workers, finish, sweep, jobs, schedules, firing),
-    *(artifacts, inspection, feed, changing, steps, signals, approvals, children),
+    *(artifacts, inspection, feed, changing, steps, signals, approvals, children, audit),
 )
 _DECLARED = declared(Operations)
 # Calls of these operations that wait together are done as one. The last function makes a list of

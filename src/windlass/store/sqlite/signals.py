@@ -8,6 +8,7 @@ from windlass.domain.event import EventType
 from windlass.domain.run import RunRef
 from windlass.domain.states import Status, Verb
 from windlass.domain.step import Signal
+from windlass.store.sqlite.audit import note_audit
 from windlass.store.sqlite.moves import Moves
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.places import live_place
@@ -31,7 +32,13 @@ _NEXT_SEQ = {
 
 
 def signal(
-    tx: OpenTransaction, run: RunRef, name: str, payload: msgspec.Raw, key: str | None
+    tx: OpenTransaction,
+    run: RunRef,
+    name: str,
+    payload: msgspec.Raw,
+    key: str | None,
+    *,
+    by: str | None = None,
 ) -> Signal:
     """Send a signal to a run, and make it ready if it waits for that."""
     place = live_place(tx, run, Verb.SIGNAL)
@@ -39,6 +46,7 @@ def signal(
         known = tx.fetch_one("signal_of_key", (place.tenant, place.id, name, key))
         if known is not None:
             return _signal(known, created=False)
+    note_audit(tx, run, "signal", by, detail={"name": name})
     return _signal(send(tx, place, name, raw_text(payload), key))
 
 

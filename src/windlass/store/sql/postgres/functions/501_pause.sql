@@ -2,7 +2,9 @@
 -- asked to pause: its worker is told at the next renewal, and its handler stops at its next step, wait or
 -- checkpoint. Harmless to repeat; a run that was asked to end stays asked to end. One that has ended raises
 -- WL002, an unknown one WL001. Returns the run.
-create or replace function windlass.pause(p_tenant text, p_id uuid, p_reason text default null)
+create or replace function windlass.pause(
+  p_tenant text, p_id uuid, p_reason text default null, p_by text default null
+)
 returns setof windlass.run_view
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -30,6 +32,7 @@ begin
                         where t.tenant = p_tenant and t.id = p_id and t.why = 'paused') then
     perform windlass.put_aside(p_tenant, p_id, v_reason);
   end if;
+  perform windlass.note_audit(p_tenant, 'run', p_id::text, 'pause', p_by, v_reason, null);
   return query select * from windlass.get_runs(p_tenant, array[p_id]);
 end
 $$;

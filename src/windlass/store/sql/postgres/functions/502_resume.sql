@@ -1,7 +1,7 @@
 -- Let a paused run go on: it goes back to its timer or its wait, or, if what it waited for has come
 -- meanwhile, to its queue. Of one that runs, and was asked to pause, the request is taken back. Any other
 -- live run stays as it is. One that has ended raises WL002, an unknown one WL001. Returns the run.
-create or replace function windlass.resume(p_tenant text, p_id uuid)
+create or replace function windlass.resume(p_tenant text, p_id uuid, p_by text default null)
 returns setof windlass.run_view
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -45,6 +45,7 @@ begin
       perform windlass.make_moves(array[v_move], v_now);
     end if;
   end if;
+  perform windlass.note_audit(p_tenant, 'run', p_id::text, 'resume', p_by, null, null);
   return query select * from windlass.get_runs(p_tenant, array[p_id]);
 end
 $$;

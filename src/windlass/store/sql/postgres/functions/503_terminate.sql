@@ -1,7 +1,9 @@
 -- End a run now. One that is running loses its lease: its handler is told that it is lost, and nothing that
 -- it still does can be recorded. Harmless to repeat; one that had ended otherwise raises WL002, an unknown
 -- one WL001. Returns the run.
-create or replace function windlass.terminate(p_tenant text, p_id uuid, p_reason text default null)
+create or replace function windlass.terminate(
+  p_tenant text, p_id uuid, p_reason text default null, p_by text default null
+)
 returns setof windlass.run_view
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -40,6 +42,7 @@ begin
   elsif v_status is null then
     raise exception 'run % keeps moving, try again', p_id using errcode = '40001';
   end if;
+  perform windlass.note_audit(p_tenant, 'run', p_id::text, 'terminate', p_by, p_reason, null);
   return query select * from windlass.get_runs(p_tenant, array[p_id]);
 end
 $$;

@@ -1,7 +1,8 @@
 -- Reopen a failed, canceled or stale run: queued, with a fresh budget. Token, attempt and seq
 -- go on; failures and crash_count start at zero. p_input: what it starts with from now on. Returns the run.
 create or replace function windlass.retry(
-  p_tenant text, p_id uuid, p_max_attempts integer default null, p_input json default null
+  p_tenant text, p_id uuid, p_max_attempts integer default null, p_input json default null,
+  p_by text default null
 ) returns setof windlass.run_view
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -34,6 +35,9 @@ begin
                            as d(name, value)
                    where d.value is not null);
   perform windlass.make_moves(array[v_move], windlass.now());
+  perform windlass.note_audit(p_tenant, 'run', p_id::text, 'retry', p_by, null,
+                              case when p_input is not null
+                                   then json_build_object('changed', json_build_array('input')) end);
   return query select * from windlass.get_runs(p_tenant, array[p_id]);
 end
 $$;

@@ -4,7 +4,8 @@
 -- time at which one of these would have ended it (WL004); what ended starts at zero, as by a retry,
 -- and has neither any more. A running or succeeded run raises WL002, an unknown one WL001. Returns the run.
 create or replace function windlass.reschedule(
-  p_tenant text, p_id uuid, p_at timestamptz default null, p_delay double precision default null
+  p_tenant text, p_id uuid, p_at timestamptz default null, p_delay double precision default null,
+  p_by text default null
 ) returns setof windlass.run_view
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -57,6 +58,8 @@ begin
   perform windlass.make_moves(array[v_move], v_now);
   -- The one change to the record of a live run: no index has it, so it is a HOT update.
   update windlass.runs r set scheduled_for = v_due where r.tenant = p_tenant and r.id = p_id;
+  perform windlass.note_audit(p_tenant, 'run', p_id::text, 'reschedule', p_by, null,
+                              json_build_object('at', windlass.iso(v_due)));
   return query select * from windlass.get_runs(p_tenant, array[p_id]);
 end
 $$;

@@ -2,7 +2,8 @@
 -- It keeps its time: in its new place it comes before what became ready after it. Harmless to repeat.
 -- A run that is running or has ended raises WL002, an unknown one WL001. Returns the run.
 create or replace function windlass.reprioritize(
-  p_tenant text, p_id uuid, p_priority integer default null, p_queue text default null
+  p_tenant text, p_id uuid, p_priority integer default null, p_queue text default null,
+  p_by text default null
 ) returns setof windlass.run_view
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -31,6 +32,8 @@ begin
   perform windlass.make_moves(array[v_move], windlass.now());
   update windlass.runs r set queue = v_move.queue, priority = -v_move.rank
    where r.tenant = p_tenant and r.id = p_id;
+  perform windlass.note_audit(p_tenant, 'run', p_id::text, 'reprioritize', p_by, null,
+                              json_strip_nulls(json_build_object('priority', p_priority, 'queue', p_queue)));
   return query select * from windlass.get_runs(p_tenant, array[p_id]);
 end
 $$;

@@ -4,7 +4,9 @@
 -- The run keeps its place, its time and its counts, and its key answers for the input that it was enqueued
 -- with. An expiry or a deadline that comes before it can start raises WL004. A run that is running or has
 -- ended raises WL002, an unknown one WL001. Harmless to repeat. Returns the run.
-create or replace function windlass.change(p_tenant text, p_id uuid, p_changes json)
+create or replace function windlass.change(
+  p_tenant text, p_id uuid, p_changes json, p_by text default null
+)
 returns setof windlass.run_view
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -77,6 +79,9 @@ begin
                                           ('deadline_at', v_deadline)) as d(name, value)
                             where d.value is not null), '{}');
   perform windlass.make_moves(array[v_move], v_now);
+  perform windlass.note_audit(p_tenant, 'run', p_id::text, 'change', p_by, null,
+                              (select json_build_object('changed', json_agg(k order by k))
+                                 from json_object_keys(p_changes) k));
   return query select * from windlass.get_runs(p_tenant, array[p_id]);
 end
 $$;

@@ -1,5 +1,7 @@
 -- Take failed runs off the list of dead letters. Returns how many were on it.
-create or replace function windlass.discard(p_tenant text, p_ids uuid[]) returns integer
+create or replace function windlass.discard(
+  p_tenant text, p_ids uuid[], p_by text default null
+) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
@@ -12,6 +14,7 @@ as $$
 declare
   v_now timestamptz;
   v_count integer;
+  v_noted integer;
 begin
   -- The record first, as retry does: its row is the mutex, between the two and between two that
   -- discard at once. What it protects is read by the next statement, after the wait. A live run is
@@ -37,7 +40,8 @@ begin
     insert into windlass.event_rows (tenant, subject, seq, type, at, attempt)
     select p_tenant, l.id, l.seq, 'run.discarded', v_now, l.attempt from letter l
   )
-  select count(*) into v_count from letter;
+  select count(*), count(windlass.note_audit(p_tenant, 'run', l.id::text, 'discard', p_by))
+    into v_count, v_noted from letter l;
   return v_count;
 end
 $$;

@@ -11,27 +11,33 @@ declare
 begin
   case p_verb
     when 'cancel' then
-      select * into v_run from windlass.cancel(p_tenant, p_id, p_arguments ->> 'reason');
+      select * into v_run from windlass.cancel(
+        p_tenant, p_id, p_arguments ->> 'reason', p_arguments ->> 'by');
     when 'pause' then
-      select * into v_run from windlass.pause(p_tenant, p_id, p_arguments ->> 'reason');
+      select * into v_run from windlass.pause(
+        p_tenant, p_id, p_arguments ->> 'reason', p_arguments ->> 'by');
     when 'resume' then
-      select * into v_run from windlass.resume(p_tenant, p_id);
+      select * into v_run from windlass.resume(p_tenant, p_id, p_arguments ->> 'by');
     when 'terminate' then
-      select * into v_run from windlass.terminate(p_tenant, p_id, p_arguments ->> 'reason');
+      select * into v_run from windlass.terminate(
+        p_tenant, p_id, p_arguments ->> 'reason', p_arguments ->> 'by');
     when 'retry' then
       select * into v_run from windlass.retry(
-        p_tenant, p_id, (p_arguments ->> 'max_attempts')::integer);
+        p_tenant, p_id, (p_arguments ->> 'max_attempts')::integer,
+        p_by => p_arguments ->> 'by');
     when 'reschedule' then
       select * into v_run from windlass.reschedule(
         p_tenant, p_id, (p_arguments ->> 'at')::timestamptz,
-        (p_arguments ->> 'delay')::double precision);
+        (p_arguments ->> 'delay')::double precision, p_arguments ->> 'by');
     when 'reprioritize' then
       select * into v_run from windlass.reprioritize(
-        p_tenant, p_id, (p_arguments ->> 'priority')::integer, p_arguments ->> 'queue');
+        p_tenant, p_id, (p_arguments ->> 'priority')::integer, p_arguments ->> 'queue',
+        p_arguments ->> 'by');
     when 'change' then
-      select * into v_run from windlass.change(p_tenant, p_id, p_arguments -> 'changes');
+      select * into v_run from windlass.change(
+        p_tenant, p_id, p_arguments -> 'changes', p_arguments ->> 'by');
     when 'discard' then
-      if windlass.discard(p_tenant, array[p_id]) = 0 then
+      if windlass.discard(p_tenant, array[p_id], p_arguments ->> 'by') = 0 then
         select * into v_run from windlass.get_runs(p_tenant, array[p_id]);
         perform windlass.refuse_verb(
           p_id, case when v_run.discarded_at is null then v_run.status else 'discarded' end,

@@ -1,8 +1,9 @@
--- Send a signal to a run that has not ended; one that waits for it is made ready. The p_key of a signal
+-- Send a signal, as windlass.signal does, by whoever it is: that is noted there.
+--
+-- A run that waits for it is made ready. The p_key of a signal
 -- that was sent before, under that name, returns that one, and sends nothing. Signals of a name answer
 -- the steps that wait for it one by one, in the order in which they came, early ones too.
---   select * from windlass.signal('default', '…', 'paid', '{"amount": 7}');
-create or replace function windlass.signal(
+create or replace function windlass.send_signal(
   p_tenant text, p_id uuid, p_name text, p_payload json default 'null', p_key text default null
 ) returns table (number integer, name text, at timestamptz, payload json, key text, taken_by text,
                  created boolean)
@@ -61,5 +62,29 @@ begin
     end if;
   end if;
   return query select v_seq, p_name, v_now, coalesce(p_payload, 'null'), p_key, null::text, true;
+end
+$$;
+
+-- Send a signal to a run that has not ended; one that waits for it is made ready. The p_key of a signal
+-- that was sent before, under that name, returns that one, and sends nothing. p_by: who sends it.
+--   select * from windlass.signal('default', '…', 'paid', '{"amount": 7}');
+create or replace function windlass.signal(
+  p_tenant text, p_id uuid, p_name text, p_payload json default 'null', p_key text default null,
+  p_by text default null
+) returns table (number integer, name text, at timestamptz, payload json, key text, taken_by text,
+                 created boolean)
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '5s'
+as $$
+#variable_conflict use_column
+begin
+  select s.* into number, name, at, payload, key, taken_by, created
+    from windlass.send_signal(p_tenant, p_id, p_name, p_payload, p_key) s;
+  if created then
+    perform windlass.note_audit(p_tenant, 'run', p_id::text, 'signal', p_by, null,
+                                json_build_object('name', p_name));
+  end if;
+  return next;
 end
 $$;

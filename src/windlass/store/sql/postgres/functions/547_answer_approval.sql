@@ -62,7 +62,10 @@ begin
   end if;
   v_told := json_strip_nulls(json_build_object(
     'approved', p_approved, 'at', windlass.iso(v_now), 'by', p_by, 'comment', p_comment));
-  perform windlass.signal(p_tenant, p_id, v_step.signal, v_told, 'answer');
+  perform windlass.send_signal(p_tenant, p_id, v_step.signal, v_told, 'answer');
+  perform windlass.note_audit(p_tenant, 'run', p_id::text,
+                              case when p_approved then 'approve' else 'reject' end, p_by, p_comment,
+                              json_build_object('name', p_path));
   return query select 'answered', v_told;
 end
 $$;

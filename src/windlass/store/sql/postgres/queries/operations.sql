@@ -63,32 +63,32 @@ select json_strip_nulls(windlass.sweep(%s, %s, %s, %s, %s, %s, %s))::text
 select tenant, id::text from windlass.unpublished(%s, %s)
 
 -- name: cancel
-select windlass.json_text(v) from windlass.cancel(%s, %s::uuid, %s) v
+select windlass.json_text(v) from windlass.cancel(%s, %s::uuid, %s, %s) v
 
 -- name: pause
-select windlass.json_text(v) from windlass.pause(%s, %s::uuid, %s) v
+select windlass.json_text(v) from windlass.pause(%s, %s::uuid, %s, %s) v
 
 -- name: resume
-select windlass.json_text(v) from windlass.resume(%s, %s::uuid) v
+select windlass.json_text(v) from windlass.resume(%s, %s::uuid, %s) v
 
 -- name: terminate
-select windlass.json_text(v) from windlass.terminate(%s, %s::uuid, %s) v
+select windlass.json_text(v) from windlass.terminate(%s, %s::uuid, %s, %s) v
 
 -- name: retry
-select windlass.json_text(v) from windlass.retry(%s, %s::uuid, %s::integer, %s::json) v
+select windlass.json_text(v) from windlass.retry(%s, %s::uuid, %s::integer, %s::json, %s) v
 
 -- name: reschedule
 select windlass.json_text(v)
-  from windlass.reschedule(%s, %s::uuid, %s::timestamptz, %s::double precision) v
+  from windlass.reschedule(%s, %s::uuid, %s::timestamptz, %s::double precision, %s) v
 
 -- name: reprioritize
-select windlass.json_text(v) from windlass.reprioritize(%s, %s::uuid, %s::integer, %s) v
+select windlass.json_text(v) from windlass.reprioritize(%s, %s::uuid, %s::integer, %s, %s) v
 
 -- name: change
-select windlass.json_text(v) from windlass.change(%s, %s::uuid, %s::json) v
+select windlass.json_text(v) from windlass.change(%s, %s::uuid, %s::json, %s) v
 
 -- name: discard
-select windlass.discard(%s, %s::uuid[])
+select windlass.discard(%s, %s::uuid[], %s)
 
 -- name: apply_to_many
 select id::text, status, refusal, detail
@@ -122,7 +122,11 @@ select answer, path, kind, state, seq, attempt, failures, extract(epoch from sta
 select windlass.json_text(c) from windlass.list_children(%s, %s::uuid, %s, %s, %s, %s) c
 
 -- name: signal
-select windlass.json_text(s) from windlass.signal(%s, %s::uuid, %s, %s::json, %s) s
+select windlass.json_text(s) from windlass.signal(%s, %s::uuid, %s, %s::json, %s, %s) s
+
+-- name: list_audit
+select windlass.json_text(a)
+  from windlass.list_audit(%s, %s, %s, %s::bigint, %s) a
 
 -- name: list_signals
 select windlass.json_text(s) from windlass.list_signals(%s, %s::uuid, %s, %s) s

@@ -1,0 +1,103 @@
+"""The two faces of PastVerbs: generated from client/run_past.py by `make faces`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from windlass.client.run import Run
+    from windlass.client.run_past import PastVerbs
+    from windlass.domain.audit import AuditEntry
+    from windlass.domain.phase import PhaseState
+    from windlass.domain.run import Event
+    from windlass.domain.step import Generation, Signal, Step
+
+
+class PastFaces:
+    """Every verb of PastVerbs, blocking and, with an `a` before it, async."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _verbs(self) -> PastVerbs:
+        """The flows."""
+        ...
+
+    def steps(self, *, generation: int = 0) -> Sequence[Step]:
+        """List what the run remembers of its steps, in the order in which they began.
+
+        `generation` is the number of an earlier one: see `generations`.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.steps(generation=generation))
+
+    async def asteps(self, *, generation: int = 0) -> Sequence[Step]:
+        """As `steps`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.steps(generation=generation))
+
+    def generations(self) -> Sequence[Generation]:
+        """List the inputs that the run went on from by `ContinueAs`, oldest first."""
+        verbs = self._verbs
+        return verbs.perform(verbs.generations())
+
+    async def agenerations(self) -> Sequence[Generation]:
+        """As `generations`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.generations())
+
+    def children(self, *, limit: int | None = None) -> Sequence[Run[Any]]:
+        """List the runs that it has started as its children, by step and place; `limit`: the
+        first of them."""
+        verbs = self._verbs
+        return verbs.perform(verbs.children(limit=limit))
+
+    async def achildren(self, *, limit: int | None = None) -> Sequence[Run[Any]]:
+        """As `children`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.children(limit=limit))
+
+    def phases(self) -> Sequence[PhaseState]:
+        """List the phases of the run, in order, and how far each is; see `app.phases`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.phases())
+
+    async def aphases(self) -> Sequence[PhaseState]:
+        """As `phases`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.phases())
+
+    def audit(self) -> Sequence[AuditEntry]:
+        """List what operators did to the run, the latest first; see `app.audit`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.audit())
+
+    async def aaudit(self) -> Sequence[AuditEntry]:
+        """As `audit`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.audit())
+
+    def signals(self) -> Sequence[Signal]:
+        """List the signals that were sent to the run, in order; see `app.signals`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.signals())
+
+    async def asignals(self) -> Sequence[Signal]:
+        """As `signals`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.signals())
+
+    def events(self, after: int = 0) -> Sequence[Event]:
+        """List the events of the run in order, those after number `after`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.events(after))
+
+    async def aevents(self, after: int = 0) -> Sequence[Event]:
+        """As `events`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.events(after))

@@ -1,0 +1,63 @@
+"""What is known of one run, asked of the run itself: its steps, children, signals and events."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from windlass.client.scope import Scope, Verbs
+from windlass.domain.audit import AuditEntry
+from windlass.domain.phase import PhaseState
+from windlass.domain.run import Event
+from windlass.domain.step import Generation, Signal, Step
+from windlass.store.flow import Flow
+
+if TYPE_CHECKING:
+    from windlass.client.run import Run
+    from windlass.client.verbs import RunVerbs
+
+
+class PastVerbs(Verbs):
+    """Look at what one run has done, as flows."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, scope: Scope, run: "Run[Any]") -> None:
+        super().__init__(scope)
+        self._run = run
+
+    def steps(self, *, generation: int = 0) -> Flow[Sequence[Step]]:
+        """List what the run remembers of its steps, in the order in which they began.
+
+        `generation` is the number of an earlier one: see `generations`.
+        """
+        return (yield from self._runs.steps(self._run.id, generation=generation))
+
+    def generations(self) -> Flow[Sequence[Generation]]:
+        """List the inputs that the run went on from by `ContinueAs`, oldest first."""
+        return (yield from self._runs.generations(self._run.id))
+
+    def children(self, *, limit: int | None = None) -> Flow[Sequence["Run[Any]"]]:
+        """List the runs that it has started as its children, by step and place; `limit`: the
+        first of them."""
+        return (yield from self._runs.children(self._run.id, limit=limit))
+
+    def phases(self) -> Flow[Sequence[PhaseState]]:
+        """List the phases of the run, in order, and how far each is; see `app.phases`."""
+        return (yield from self._runs.phases(self._run.id))
+
+    def audit(self) -> Flow[Sequence[AuditEntry]]:
+        """List what operators did to the run, the latest first; see `app.audit`."""
+        return (yield from self._runs.audit(self._run.id))
+
+    def signals(self) -> Flow[Sequence[Signal]]:
+        """List the signals that were sent to the run, in order; see `app.signals`."""
+        return (yield from self._runs.signals(self._run.id))
+
+    def events(self, after: int = 0) -> Flow[Sequence[Event]]:
+        """List the events of the run in order, those after number `after`."""
+        return (yield from self._runs.events(self._run.id, after=after))
+
+    @property
+    def _runs(self) -> "RunVerbs":
+        from windlass.client.verbs import RunVerbs  # which makes runs
+
+        return RunVerbs(self._scope)
