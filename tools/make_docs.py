@@ -52,6 +52,7 @@ VERBS = {
     Verb.RESUME: "an operator let it go on: it may be claimed now",
     Verb.RESUME_TIMER: "an operator let it go on: its time has not come yet",
     Verb.RESUME_WAIT: "an operator let it go on: what it waits for has not come yet",
+    Verb.RESTART: "an operator let it begin anew, from its start or from a step on",
     Verb.TERMINATE: "an operator ended it at once",
 }
 

@@ -75,6 +75,16 @@ def test_terminate(url: str, app: Windlass) -> None:
     assert run_.refresh().reason == "stuck"
 
 
+def test_restart(url: str, app: Windlass) -> None:
+    run_ = app.enqueue("greet")
+    run_.cancel()
+
+    assert ok("restart", run_.id, "--url", url) == f"{run_.id} queued\n"
+
+    message = fails(2, "restart", run_.id, "--from", "nowhere", "--url", url)
+    assert "no step that the run has recorded" in message
+
+
 def test_an_ended_run_cannot_be_paused(url: str, app: Windlass) -> None:
     done = app.enqueue("greet")
     work(app)

@@ -38,17 +38,17 @@ def test_statuses_and_queues(url: str, app: Windlass) -> None:
     statuses, queues = lines[: lines.index([])], lines[lines.index([]) + 1 :]
     assert statuses[0] == ["STATUS", "RUNS"]
     assert sorted(statuses[1:]) == [["canceled", "1"], ["queued", "2"], ["scheduled", "1"]]
-    assert queues[0] == ["QUEUE", "READY", "RUNNING", "SCHEDULED", "WAITING", "OLDEST"]
-    assert queues[1][:5] == ["mail", "2", "0", "0", "0"]
-    assert queues[1][6] in ("ms", "s")
-    assert queues[2] == ["slow", "0", "0", "1", "0"]
+    assert queues[0] == ["QUEUE", "READY", "RUNNING", "SCHEDULED", "WAITING", "PAUSED", "OLDEST"]
+    assert queues[1][:6] == ["mail", "2", "0", "0", "0", "0"]
+    assert queues[1][7] in ("ms", "s")
+    assert queues[2] == ["slow", "0", "0", "1", "0", "0"]
 
 
 def test_by_queue(url: str, app: Windlass) -> None:
     fill(app)
     lines = [line.split() for line in ok("stats", "--url", url, "--by", "queue").splitlines()]
     assert lines == [
-        ["QUEUE", "SCHEDULED", "QUEUED", "RUNNING", "WAITING", "FAILED", "CANCELED"],
+        ["QUEUE", "SCHEDULED", "QUEUED", "RUNNING", "WAITING", "PAUSED", "FAILED", "CANCELED"],
         ["mail", "2"],
         ["slow", "1", "1"],
     ]

@@ -417,7 +417,8 @@ class _Replay:
             self.ends.append({AttemptOutcome.CRASHED} if crashed else ENDS[kind])
         if kind is EventType.FAILED:
             self.failure = data.get("failure")
-        if kind is EventType.RETRIED or (kind is EventType.RESCHEDULED and before in FINISHED):
+        reopened = kind is EventType.RESCHEDULED and before in FINISHED
+        if kind in (EventType.RETRIED, EventType.RESTARTED) or reopened:
             self.failure = None
             self._tries = 0
         if kind is EventType.CONTINUED:
@@ -473,6 +474,8 @@ def _verb(kind: EventType, before: Status, data: Mapping[str, Any]) -> Verb:
             return gone.get(data.get("to", ""), Verb.RESUME)
         case EventType.RETRIED:
             return Verb.RETRY
+        case EventType.RESTARTED:
+            return Verb.RESTART
         case EventType.RESCHEDULED:
             return Verb.RESCHEDULE
         case EventType.REPRIORITIZED:

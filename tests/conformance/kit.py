@@ -300,6 +300,10 @@ class Driver:
         """Let a paused run go on."""
         return self.call(self.ops.resume(run))
 
+    def restart(self, run: RunRef, step: str | None = None) -> RunRecord:
+        """Let a run begin anew."""
+        return self.call(self.ops.restart(run, step))
+
     def terminate(self, run: RunRef, reason: str | None = None) -> RunRecord:
         """End a run now."""
         return self.call(self.ops.terminate(run, reason))

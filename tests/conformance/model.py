@@ -11,7 +11,16 @@ from datetime import datetime, timedelta
 
 from windlass.domain.blame import after_lost_worker
 from windlass.domain.outcome import Outcome
-from windlass.domain.states import Failure, Intent, Status, Verb, advance, under_intent
+from windlass.domain.states import (
+    Failure,
+    Intent,
+    Status,
+    Verb,
+    advance,
+    is_paused_next,
+    resumed_by,
+    under_intent,
+)
 from windlass.domain.step import StepState, StepWrite
 
 VERBS = {
@@ -54,6 +63,7 @@ class ModelSignal:
     name: str
     key: str | None
     taken: bool = False
+    spent: bool = False  # by a step of an input that the run went on from
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,6 +92,7 @@ class ModelRun:
     steps: dict[str, ModelStep] = field(default_factory=dict)
     signals: list[ModelSignal] = field(default_factory=list)
     generations: int = 0  # inputs that it went on from
+    was: tuple[Status, datetime | None] = (Status.QUEUED, None)  # before it was paused
 
     def move(self, verb: Verb) -> Status:
         """Apply a verb, with the event that tells of it."""
@@ -89,7 +100,7 @@ class ModelRun:
         self.seq += 1
         if self.status is not Status.RUNNING:
             self.intent = None
-        if self.status not in PARKED:
+        if self.status not in (*PARKED, Status.PAUSED):
             self.waits = ()
         if self.status is Status.FAILED and verb in FAILURES:
             self.failure = FAILURES[verb]
@@ -200,6 +211,7 @@ class Model:
         run = self.runs.get(ident)
         if run is None or run.status is not Status.RUNNING or run.token != token:
             return False
+        wanted = run.intent
         run.failures += outcome in (Outcome.RETRY, Outcome.FAILED)
         run.crash_count += outcome is Outcome.CRASHED
         status = run.move(VERBS[outcome])
@@ -218,13 +230,52 @@ class Model:
             run.failures = run.crash_count = 0
             run.steps.clear()
             run.generations += 1
+            for signal in run.signals:
+                signal.spent = signal.taken
+        self._settle(run, wanted)
         return True
+
+    def _settle(self, run: ModelRun, wanted: Intent | None) -> None:
+        """Pause a run that has left its lease, if that was asked."""
+        if is_paused_next(run.status, wanted):
+            self.pause(run)
+
+    def pause(self, run: ModelRun) -> None:
+        """Put a run aside that does not run."""
+        run.was = (run.status, run.due_at if run.status in PARKED else None)
+        run.move(Verb.PAUSE)
+
+    def resume(self, run: ModelRun, now: datetime) -> None:
+        """Let a paused run go on where it was."""
+        before, due = run.was
+        come = (due is not None and due <= now) or (
+            before is Status.WAITING and run.answered(run.waits)
+        )
+        run.move(resumed_by(before, come=come))
+        run.due_at = due
+        if run.status is Status.QUEUED:
+            run.ready_at = now
+
+    def restart(self, run: ModelRun, now: datetime) -> None:
+        """Let a run begin anew."""
+        if run.status is not Status.QUEUED:
+            run.ready_at = now
+        if run.status.finished:
+            self._reopen(run, Verb.RESTART)
+        else:
+            run.move(Verb.RESTART)
+        run.failures = run.crash_count = 0
+        run.steps.clear()
+        for signal in run.signals:
+            signal.taken = signal.spent
 
     def give_back(self, runs: Sequence[ModelRun], now: datetime) -> int:
         """Take leases from a worker that lives."""
         for run in runs:
+            wanted = run.intent
             if run.move(Verb.RELEASE) is Status.QUEUED:
                 run.ready_at = now
+            self._settle(run, wanted)
         return len(runs)
 
     def held_by(self, worker: str) -> Sequence[ModelRun]:
@@ -257,7 +308,7 @@ class Model:
         return len(late)
 
     def _waiting(self) -> Sequence[ModelRun]:
-        waits = (*PARKED, Status.QUEUED)
+        waits = (*PARKED, Status.QUEUED, Status.PAUSED)
         return [run for run in self.runs.values() if run.status in waits]
 
     def dispatch(self, now: datetime) -> set[str]:
@@ -284,9 +335,11 @@ class Model:
             verb = after_lost_worker(
                 run.crash_count, alone=run.worker in alone, max_crashes=max_crashes
             )
+            wanted = run.intent
             status = run.move(verb)
             if status is Status.QUEUED:
                 run.ready_at = now
+            self._settle(run, wanted)
             back += status is Status.QUEUED
             crashed += status is Status.FAILED
         for worker in dead:

@@ -32,6 +32,7 @@ VERBS: Mapping[str, tuple[Status, Make, str | None, Mapping[str, Any] | None]] =
     "terminate": (
         Status.RUNNING, lambda d, run, by: d.ops.terminate(run, "why", by=by), "why", None,
     ),
+    "restart": (Status.FAILED, lambda d, run, by: d.ops.restart(run, None, by=by), None, None),
     "retry": (
         Status.FAILED, lambda d, run, by: d.ops.retry(run, None, raw({"n": 2}), by=by), None,
         {"changed": ["input"]},

@@ -31,6 +31,10 @@ from windlass.errors import (
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "cancel": {"reason": "enough"},
+    "pause": {"reason": "a break"},
+    "resume": {},
+    "terminate": {"reason": "stuck"},
+    "restart": {"step": None},
     "retry": {"max_attempts": 3},
     "reschedule": {"at": None, "delay": 60.0},
     "reprioritize": {"priority": 7, "queue": "other"},

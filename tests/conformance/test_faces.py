@@ -35,6 +35,7 @@ from windlass.errors import KeyConflict, RunNotFound, WindlassError
 from windlass.sources import Sources
 from windlass.store.interface import Store
 from windlass.store.operations import Operations
+from windlass.store.operations.audit import AuditOperations
 from windlass.store.operations.control import ControlOperations
 from windlass.store.operations.declare import declared
 from windlass.store.operations.jobs import JobOperations
@@ -103,6 +104,11 @@ def test_every_operation_works(drive: Driver) -> None:
     assert call(ops.reschedule(ref(one.id), delay=0.0)).status is Status.QUEUED
     assert call(ops.reprioritize(ref(one.id), priority=3)).priority == 3
     assert call(ops.change(ref(one.id), Changes(tags=("t",)))).tags == ("t",)
+    assert call(ops.pause(ref(one.id), None)).status is Status.PAUSED
+    assert call(ops.resume(ref(one.id))).status is Status.QUEUED
+    assert call(ops.terminate(ref(one.id), None)).status is Status.CANCELED
+    assert call(ops.restart(ref(one.id), None)).status is Status.QUEUED
+    assert call(ops.list_audit("default", limit=1))[0].verb == "restart"
     drive.advance(10)
     swept = call(ops.sweep(dispatch=True, expire=True, reap=True, max_crashes=3, limit=10))
     assert [run.id for run in swept.dispatched] == [late.id]
@@ -114,13 +120,16 @@ def test_every_operation_works(drive: Driver) -> None:
     assert call(ops.look_for_ends("default", [one.id, two.id])) == {one.id: False, two.id: True}
     none = {"reason": None}
     assert len(call(ops.apply_to_many("cancel", "default", [two.id, one.id[:-1]], none))) == 2
-    assert len(call(ops.list_events(ref(one.id), 0, 20))) == 10
+    assert len(call(ops.list_events(ref(one.id), 0, 20))) == 14
     assert len(call(ops.list_attempts(ref(one.id), None, 10))) == 1
     assert [event.subject for event in drive.feed(at_least=3)[:2]] == [one.id, two.id]
     assert call(ops.list_feed(drive.feed()[-1].place, 10)) == []
     assert call(ops.backlog(None, None)).ready == 2
 
-    kinds = (RunOperations, ControlOperations, WorkerOperations, JobOperations, StepOperations)
+    kinds: tuple[type, ...] = (
+        *(RunOperations, ControlOperations, WorkerOperations, JobOperations),
+        *(StepOperations, AuditOperations),
+    )
     assert not {name for kind in kinds for name in declared(kind)} - recorder.names
 
 

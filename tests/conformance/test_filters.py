@@ -32,7 +32,9 @@ def test_several_statuses_are_one_listing(steer: Driver) -> None:
     assert steer.list(status=(*live, Status.SUCCEEDED)) == expected(*live, Status.SUCCEEDED)
     waiting = (Status.WAITING, Status.QUEUED)
     assert steer.list(status=waiting) == expected(*waiting)
-    assert steer.list(status=(Status.PAUSED, Status.QUEUED)) == expected(Status.QUEUED)
+    assert steer.list(status=(Status.PAUSED, Status.QUEUED)) == expected(
+        Status.PAUSED, Status.QUEUED
+    )
     assert steer.list(status=(Status.QUEUED, Status.FAILED), dead=True) == expected(Status.FAILED)
     assert steer.list(status=(Status.QUEUED, Status.CANCELED), dead=True) == []
 

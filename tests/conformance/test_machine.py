@@ -246,9 +246,65 @@ class Lives(RuleBasedStateMachine):
         assert self.drive.cancel(ref(run.id)).status is expected
         if run.status is not Status.RUNNING:
             run.move(Verb.CANCEL)
-        elif run.intent is None:
+        elif run.intent is not Intent.CANCEL:
             run.intent = Intent.CANCEL
             run.seq += 1
+
+    @precondition(lambda self: self.model.runs)
+    @rule(pick=PICK)
+    def pause(self, pick: int) -> None:
+        run = self._pick(pick)
+        if run.status.finished:
+            with pytest.raises(IllegalTransition):
+                self.drive.pause(ref(run.id))
+            return
+        self.drive.pause(ref(run.id))
+        if run.status is Status.RUNNING:
+            run.seq += run.intent is None
+            run.intent = run.intent or Intent.PAUSE
+        elif run.status is not Status.PAUSED:
+            self.model.pause(run)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(pick=PICK)
+    def resume(self, pick: int) -> None:
+        run = self._pick(pick)
+        if run.status.finished:
+            with pytest.raises(IllegalTransition):
+                self.drive.resume(ref(run.id))
+            return
+        self.drive.resume(ref(run.id))
+        if run.intent is Intent.PAUSE:
+            run.seq += 1
+            run.intent = None
+        elif run.status is Status.PAUSED:
+            self.model.resume(run, self.drive.now)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(pick=PICK)
+    def terminate(self, pick: int) -> None:
+        run = self._pick(pick)
+        if run.status in (Status.SUCCEEDED, Status.FAILED):
+            with pytest.raises(IllegalTransition):
+                self.drive.terminate(ref(run.id))
+            return
+        assert self.drive.terminate(ref(run.id)).status is Status.CANCELED
+        if run.status is not Status.CANCELED:
+            run.move(Verb.TERMINATE)
+
+    @precondition(lambda self: self.model.runs)
+    @rule(pick=PICK)
+    def restart(self, pick: int) -> None:
+        run = self._pick(pick)
+        try:
+            advance(run.status, Verb.RESTART)
+        except IllegalTransition:
+            with pytest.raises(IllegalTransition):
+                self.drive.restart(ref(run.id))
+            return
+        assert self.drive.restart(ref(run.id)).status is Status.QUEUED
+        self.model.restart(run, self.drive.now)
+        self._compare_steps(run)
 
     @precondition(lambda self: self.model.runs)
     @rule(pick=PICK)
@@ -311,7 +367,7 @@ class Lives(RuleBasedStateMachine):
             with pytest.raises(IllegalTransition):
                 self.drive.change(ref(run.id), **{which: over})
             return
-        at_any_time = run.status in (Status.QUEUED, Status.WAITING)
+        at_any_time = run.status in (Status.QUEUED, Status.WAITING, Status.PAUSED)
         # What sleeps without an end is never due.
         start = now if at_any_time else max(run.due_at or FOREVER, now)
         if over is not None and over <= start:

@@ -101,6 +101,7 @@ def _reads(drive: Driver) -> Calls:
             ops.list_events(held.ref, 0, 2**40),
             ops.list_attempts(dead, None, 10),
             ops.list_feed(None, 10),
+            ops.list_audit("default", limit=10),
             ops.list_steps("default", waits.id, None, 10),
             ops.list_signals("default", waits.id, 0, 10),
             ops.list_children("default", held.id, None, None, 10),

@@ -66,6 +66,7 @@ OPERATIONS: Mapping[Verb, Callable[[Driver, RunRef], object]] = {
     Verb.CANCEL: lambda steer, run: steer.cancel(run),
     Verb.PAUSE: lambda steer, run: steer.pause(run),
     Verb.RESUME: lambda steer, run: steer.resume(run),
+    Verb.RESTART: lambda steer, run: steer.restart(run),
     Verb.TERMINATE: lambda steer, run: steer.terminate(run),
     Verb.EXPIRE: _sweep(expire=True),
     Verb.OVERRUN: _sweep(expire=True),
@@ -86,7 +87,7 @@ TIMES: Mapping[Verb, Mapping[str, float]] = {
 # Verbs of an operator, who is told no; what finds nothing to do stays silent.
 ASKED = (
     *(Verb.CANCEL, Verb.RETRY, Verb.RESCHEDULE, Verb.REPRIORITIZE, Verb.CHANGE, Verb.SIGNAL),
-    *(Verb.PAUSE, Verb.RESUME, Verb.TERMINATE),
+    *(Verb.PAUSE, Verb.RESUME, Verb.TERMINATE, Verb.RESTART),
 )
 
 
@@ -161,7 +162,7 @@ def test_a_verb_under_a_pause_leads_where_the_table_says(steer: Driver, verb: Ve
 
 
 @pytest.mark.parametrize("status", [status for status in reachable() if status.finished])
-@pytest.mark.parametrize("verb", [Verb.RETRY, Verb.RESCHEDULE])
+@pytest.mark.parametrize("verb", [Verb.RETRY, Verb.RESTART, Verb.RESCHEDULE])
 def test_a_stale_run_may_be_reopened(steer: Driver, status: Status, verb: Verb) -> None:
     run = steer.bring(status)
     steer.tables.mark_stale(run, steer.now)

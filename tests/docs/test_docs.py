@@ -256,5 +256,5 @@ def test_checks_of_the_schema_follow_the_tables(dialect: str) -> None:
     assert {status.value for status in FINISHED} in checks["status"]
     assert checks["failure"][0] == {failure.value for failure in Failure}
     assert checks["outcome"] == [{outcome.value for outcome in AttemptOutcome}]
-    assert checks["why"] == [{"delay", "backoff", "snooze", "sleep", "wait", "held"}]
+    assert checks["why"] == [{"delay", "backoff", "snooze", "sleep", "wait", "held", "paused"}]
     assert checks["state"] == [{state.value for state in StepState}]

@@ -383,3 +383,13 @@ def test_a_loop_may_stop_at_its_checkpoints(load: Load) -> None:
     run = page.rebuild_index.enqueue(rows=3)
     drain(page.app).check()
     assert run.refresh().status == "succeeded"
+
+
+@pytest.mark.examples(CONTROL, "control.py")
+@pytest.mark.examples(CONTROL, "restart.py")
+def test_a_canceled_run_begins_anew(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    page = load("control.py")
+    run = load("restart.py").run
+    assert capsys.readouterr().out == "queued\n"
+    drain(page.app).check()
+    assert run.refresh().result == 300

@@ -80,13 +80,23 @@ ALLOWED = {
     ("paused", "change"): "paused",
     ("paused", "signal"): "paused",
     ("paused", "terminate"): "canceled",
+    ("scheduled", "restart"): "queued",
+    ("queued", "restart"): "queued",
+    ("waiting", "restart"): "queued",
+    ("paused", "restart"): "queued",
+    ("failed", "restart"): "queued",
+    ("canceled", "restart"): "queued",
     ("failed", "retry"): "queued",
     ("failed", "reschedule"): "scheduled",
     ("canceled", "retry"): "queued",
     ("canceled", "reschedule"): "scheduled",
 }
 
-REOPENING = {Verb.RETRY: Status.QUEUED, Verb.RESCHEDULE: Status.SCHEDULED}
+REOPENING = {
+    Verb.RETRY: Status.QUEUED,
+    Verb.RESTART: Status.QUEUED,
+    Verb.RESCHEDULE: Status.SCHEDULED,
+}
 
 
 @pytest.mark.parametrize(("status", "verb"), list(product(Status, Verb)))

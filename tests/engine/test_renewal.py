@@ -130,7 +130,7 @@ async def test_intent_of_a_newer_program_is_left_alone(app: Windlass, url: str) 
     run = await work.aenqueue()
     async with working(app) as worker:
         await asyncio.wait_for(started.acquire(), PATIENCE)
-        wish(url, "pause")
+        wish(url, "hurry")
         with worker.signals.renewed.heard() as renewed:
             reply = await renewed.until(lambda reply: bool(reply.orders))
         assert [order.intent for order in reply.orders] == [Intent.OTHER]

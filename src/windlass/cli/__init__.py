@@ -56,6 +56,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "pause": Entry("control", "pause", "Stop runs for now."),
         "resume": Entry("control", "resume", "Let paused runs go on."),
         "terminate": Entry("control", "terminate", "End runs now, without their handlers."),
+        "restart": Entry("control", "restart", "Let runs begin anew, or from a step on."),
         "retry": Entry("control", "retry", "Run failed or canceled runs again."),
         "run-again": Entry("changing", "run_again", "Make a new run like one that has ended."),
         "reschedule": Entry("control", "reschedule", "Move runs to another time."),

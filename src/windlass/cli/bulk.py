@@ -176,6 +176,17 @@ def terminate(reason: str | None) -> Act:
 
 
 @click.command
+@click.option("--from", "step", metavar="STEP", help="Keep what came before this step or phase.")
+@bulk_command
+def restart(step: str | None) -> Act:
+    """Let all runs begin anew that the filters select.
+
+    Without --status these are the dead letters: failed, and neither retried nor discarded.
+    """
+    return lambda selection, dry_run: selection.restart(step=step, dry_run=dry_run)
+
+
+@click.command
 @click.option(
     "--max-attempts", metavar="N", type=int, help="How many failures end each, counted anew."
 )
@@ -261,6 +272,7 @@ COMMANDS = {
     "pause": pause,
     "resume": resume,
     "terminate": terminate,
+    "restart": restart,
     "retry": retry,
     "reschedule": reschedule,
     "reprioritize": reprioritize,

@@ -94,6 +94,27 @@ def terminate(place: StorePlace, run_ids: tuple[str, ...], reason: str | None) -
 
 @click.command
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
+@click.option("--from", "step", metavar="STEP", help="Keep what came before this step or phase.")
+@acting_options
+@place_options
+def restart(place: StorePlace, run_ids: tuple[str, ...], step: str | None) -> None:
+    """Let runs begin anew, with their input; their durable steps are done again.
+
+    `windlass retry` goes on with the first step that is not done. A running run has to be paused,
+    canceled or terminated first.
+
+    \b
+    windlass restart 0197c0de-...
+    windlass restart 0197c0de-... --from charge
+    """
+    app = place.store()
+    one_by_one(
+        run_ids, lambda run_id: app.restart(run_id, step=step).status.value, partial(whole_id, app)
+    )
+
+
+@click.command
+@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
 @click.option(
     "--max-attempts", metavar="N", type=int, help="How many failures end it, counted anew."
 )

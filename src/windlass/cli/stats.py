@@ -31,7 +31,7 @@ def stats(place: StorePlace, by: str, as_json: bool) -> None:
 
     Numbers with a ~ are estimates: PostgreSQL counts some thousands of each status, and estimates
     the rest. OLDEST is how long the oldest run of a queue has been ready. SCHEDULED counts what
-    sleeps too, WAITING what waits for a signal.
+    sleeps too, WAITING what waits for a signal or for children.
     """
     from windlass.cli import output
 

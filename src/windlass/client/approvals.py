@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import Sequence
 
-from windlass.acting import actor
+from windlass.acting import asker
 from windlass.client.filters import check_id
 from windlass.client.scope import Verbs
 from windlass.domain.approval import (
@@ -79,7 +79,7 @@ class ApprovalVerbs(Verbs):
         comment: str | None,
         token: str | None,
     ) -> Flow[Approval]:
-        who, said = check_by(by) or actor(), check_comment(comment)
+        who, said = check_by(by) or asker(), check_comment(comment)
         ref = RunRef(self._scope.tenant, check_id(run))
         hashed = None if token is None else hash_of(check_text("token", token, 1_000))
         path = check_text("name", name, _LONGEST) if name is not None else None

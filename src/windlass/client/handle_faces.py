@@ -82,6 +82,17 @@ class HandleFaces(PastFaces, Generic[R_co]):
         verbs = self._verbs
         return await verbs.aperform(verbs.terminate(reason))
 
+    def restart(self, *, step: str | None = None) -> Run[R_co]:
+        """Let the run begin anew, or from a step on, and return it as it then is; see
+        `app.restart`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.restart(step=step))
+
+    async def arestart(self, *, step: str | None = None) -> Run[R_co]:
+        """As `restart`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.restart(step=step))
+
     def retry(
         self, *, max_attempts: int | None = None, input: Mapping[str, Any] | None = None
     ) -> Run[R_co]:

@@ -107,6 +107,11 @@ class HandleVerbs(PastVerbs, Generic[R_co]):
         """End the run now, whatever its handler does; see `app.terminate`."""
         return (yield from self._updated(self._runs.terminate(self._run.id, reason=reason)))
 
+    def restart(self, *, step: str | None = None) -> Flow[Run[R_co]]:
+        """Let the run begin anew, or from a step on, and return it as it then is; see
+        `app.restart`."""
+        return (yield from self._updated(self._runs.restart(self._run.id, step=step)))
+
     def retry(
         self, *, max_attempts: int | None = None, input: Mapping[str, Any] | None = None
     ) -> Flow[Run[R_co]]:

@@ -142,6 +142,22 @@ class RunFaces(HistoryFaces):
         verbs = self._verbs
         return await verbs.aperform(verbs.retry(run, max_attempts=max_attempts, input=input))
 
+    def restart(self, run: str, *, step: str | None = None) -> Run:
+        """Let a run begin anew, with its input and a fresh budget of attempts.
+
+        Without `step` all of its durable steps are forgotten. With one, that step (or phase) and
+        what was recorded after it is; what came before stays done. Children of forgotten steps
+        are canceled if they live. Raises IllegalTransition for a run that is running or has
+        succeeded, and BadArguments if the step is not recorded.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.restart(run, step=step))
+
+    async def arestart(self, run: str, *, step: str | None = None) -> Run:
+        """As `restart`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.restart(run, step=step))
+
     def run_again(
         self, run: str, *, input: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> Run:

@@ -26,6 +26,7 @@ from windlass.client.scope import Scope, Verbs
 from windlass.client.selection_faces import SelectionFaces
 from windlass.domain.bulk import BULK_VERBS
 from windlass.domain.listing import RunFilter, RunPage
+from windlass.domain.step import check_step_name
 from windlass.duration import Duration
 from windlass.errors import UsageError
 from windlass.store.flow import Flow
@@ -95,6 +96,11 @@ class SelectionVerbs(Verbs):
     def terminate(self, *, reason: str | None = None, dry_run: bool = False) -> Flow[BulkResult]:
         """End those that have not ended now; running ones lose their leases."""
         return (yield from self._apply("terminate", {"reason": check_reason(reason)}, dry_run))
+
+    def restart(self, *, step: str | None = None, dry_run: bool = False) -> Flow[BulkResult]:
+        """Let those that failed begin anew, from their start or from a step on."""
+        named = None if step is None else check_step_name(step, "step")
+        return (yield from self._apply("restart", {"step": named}, dry_run))
 
     def retry(self, *, max_attempts: int | None = None, dry_run: bool = False) -> Flow[BulkResult]:
         """Reopen those that failed or were canceled, each with a fresh budget of attempts."""

@@ -76,6 +76,16 @@ class SelectionFaces:
         verbs = self._verbs
         return await verbs.aperform(verbs.terminate(reason=reason, dry_run=dry_run))
 
+    def restart(self, *, step: str | None = None, dry_run: bool = False) -> BulkResult:
+        """Let those that failed begin anew, from their start or from a step on."""
+        verbs = self._verbs
+        return verbs.perform(verbs.restart(step=step, dry_run=dry_run))
+
+    async def arestart(self, *, step: str | None = None, dry_run: bool = False) -> BulkResult:
+        """As `restart`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.restart(step=step, dry_run=dry_run))
+
     def retry(self, *, max_attempts: int | None = None, dry_run: bool = False) -> BulkResult:
         """Reopen those that failed or were canceled, each with a fresh budget of attempts."""
         verbs = self._verbs

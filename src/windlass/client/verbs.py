@@ -129,6 +129,18 @@ class RunVerbs(HistoryVerbs):
         call = self._operations.retry(self._ref(run), budget, edited, by=actor())
         return (yield from self._moved(call))
 
+    def restart(self, run: str, *, step: str | None = None) -> Flow[Run]:
+        """Let a run begin anew, with its input and a fresh budget of attempts.
+
+        Without `step` all of its durable steps are forgotten. With one, that step (or phase) and
+        what was recorded after it is; what came before stays done. Children of forgotten steps
+        are canceled if they live. Raises IllegalTransition for a run that is running or has
+        succeeded, and BadArguments if the step is not recorded.
+        """
+        named = None if step is None else check_step_name(step, "step")
+        call = self._operations.restart(self._ref(run), named, by=actor())
+        return (yield from self._moved(call))
+
     def run_again(
         self,
         run: str,

@@ -47,6 +47,7 @@ BULK_VERBS: Mapping[str, BulkVerb] = MappingProxyType(
             BulkVerb(
                 "terminate", "terminated", _where(Verb.TERMINATE) | {Status.CANCELED}, _LIVE, True
             ),
+            BulkVerb("restart", "restarted", _where(Verb.RESTART), _DEAD),
             BulkVerb("retry", "retried", _where(Verb.RETRY), _DEAD),
             BulkVerb("reschedule", "rescheduled", _where(Verb.RESCHEDULE), _TIMED),
             BulkVerb("reprioritize", "moved", _where(Verb.REPRIORITIZE), _WAITING, True),

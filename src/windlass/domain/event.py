@@ -49,6 +49,8 @@ class EventType(OpenEnum):
     RESUMED = "run.resumed"
     # reopened by an operator; data: {"max_attempts": …} and {"input": …}, as below, where given
     RETRIED = "run.retried"
+    # begun anew by an operator; data: {"step": the one it begins with}, if not with its start
+    RESTARTED = "run.restarted"
     # moved, or reopened, by an operator; data: {"at": …}, that of the event where it is ready now
     RESCHEDULED = "run.rescheduled"
     # given another priority or queue by an operator; data: {"priority": …, "queue": …}
@@ -111,6 +113,7 @@ EFFECTS: MappingProxyType[Verb, Effect] = MappingProxyType(
         Verb.EXPIRE: Effect(EventType.FAILED, failure=Failure.EXPIRED),
         Verb.OVERRUN: Effect(EventType.FAILED, AttemptOutcome.TIMEOUT, Failure.DEADLINE),
         Verb.RETRY: Effect(EventType.RETRIED),
+        Verb.RESTART: Effect(EventType.RESTARTED),
         Verb.RESCHEDULE: Effect(EventType.RESCHEDULED, wait="delay"),
         Verb.REPRIORITIZE: Effect(EventType.REPRIORITIZED),
         Verb.CHANGE: Effect(EventType.CHANGED),

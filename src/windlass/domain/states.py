@@ -18,6 +18,9 @@ same transaction (:func:`is_paused_next`). A cancel wins over a pause.
 A resume takes a paused run back to where it was, by one of three verbs (:func:`resumed_by`): to its
 timer, to its wait, or, if what it waited for has come meanwhile, to its queue.
 
+A restart forgets the steps of a run, all of them or those from one on, and lets it begin again. It
+is for runs that do not run.
+
 A terminate ends a run at once. If it runs, its lease is gone: whatever its handler still does can
 no longer be recorded.
 
@@ -109,10 +112,17 @@ class Verb(StrEnum):
     RESUME = "resume"  # an operator lets it go on; it may be claimed now
     RESUME_TIMER = "resume_timer"  # the same, and its time has not come yet
     RESUME_WAIT = "resume_wait"  # the same, and what it waits for has not come yet
+    RESTART = "restart"  # an operator lets it begin anew, from its start or from a step
     TERMINATE = "terminate"  # an operator ends it now, whatever its handler does
 
 
-_REOPENED = MappingProxyType({Verb.RETRY: Status.QUEUED, Verb.RESCHEDULE: Status.SCHEDULED})
+_REOPENED = MappingProxyType(
+    {
+        Verb.RETRY: Status.QUEUED,
+        Verb.RESTART: Status.QUEUED,
+        Verb.RESCHEDULE: Status.SCHEDULED,
+    }
+)
 
 TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingProxyType(
     {
@@ -128,6 +138,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.SIGNAL: Status.SCHEDULED,
                 Verb.PAUSE: Status.PAUSED,
                 Verb.RESUME: Status.SCHEDULED,  # as it is
+                Verb.RESTART: Status.QUEUED,
                 Verb.TERMINATE: Status.CANCELED,
             }
         ),
@@ -144,6 +155,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.SIGNAL: Status.QUEUED,
                 Verb.PAUSE: Status.PAUSED,
                 Verb.RESUME: Status.QUEUED,  # as it is
+                Verb.RESTART: Status.QUEUED,
                 Verb.TERMINATE: Status.CANCELED,
             }
         ),
@@ -179,6 +191,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.SIGNAL: Status.WAITING,
                 Verb.PAUSE: Status.PAUSED,
                 Verb.RESUME: Status.WAITING,  # as it is
+                Verb.RESTART: Status.QUEUED,
                 Verb.TERMINATE: Status.CANCELED,
             }
         ),
@@ -188,6 +201,7 @@ TRANSITIONS: MappingProxyType[Status, MappingProxyType[Verb, Status]] = MappingP
                 Verb.RESUME: Status.QUEUED,
                 Verb.RESUME_TIMER: Status.SCHEDULED,
                 Verb.RESUME_WAIT: Status.WAITING,
+                Verb.RESTART: Status.QUEUED,
                 Verb.CANCEL: Status.CANCELED,
                 Verb.EXPIRE: Status.FAILED,
                 Verb.OVERRUN: Status.FAILED,

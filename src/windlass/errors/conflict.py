@@ -22,6 +22,7 @@ _FOR = {
     "reprioritize": "for runs that wait",
     "change": "for runs that wait",
     "signal": "for runs that have not ended",
+    "restart": "for runs that wait, failed or were canceled",
     "run_again": "for runs that have ended",
 }
 

@@ -50,6 +50,16 @@ class ControlOperations:
         """
 
     @write(repeatable=False, patient=True)
+    def restart(self, run: RunRef, step: str | None, *, by: str | None = None) -> RunRecord:
+        """Let a run that does not run begin anew: queued, with a fresh budget.
+
+        Its steps are forgotten, all of them, or ``step`` and those recorded after it, which must be
+        recorded (BadArguments). Their children that live are canceled; signals that they took may
+        be taken again. A running run raises IllegalTransition, and so does one that succeeded,
+        unless it is stale.
+        """
+
+    @write(repeatable=False, patient=True)
     def retry(
         self,
         run: RunRef,

@@ -37,6 +37,11 @@ def terminate(run: RunRef, reason: str | None, *, by: str | None) -> Statement[R
     return _to_run("terminate", run, reason, by)
 
 
+def restart(run: RunRef, step: str | None, *, by: str | None) -> Statement[RunRecord]:
+    """Let a run begin anew."""
+    return _to_run("restart", run, step, by)
+
+
 def retry(
     run: RunRef, max_attempts: int | None, input: msgspec.Raw | None, *, by: str | None
 ) -> Statement[RunRecord]:

@@ -33,7 +33,9 @@ def change(
 ) -> RunRecord:
     """Change a run that waits; it stays in its place."""
     _check(changes)
-    note_audit(tx, run, "change", by, detail={"changed": sorted(msgspec.to_builtins(changes))})
+    given = msgspec.structs.asdict(changes)
+    changed = sorted(name for name, value in given.items() if value is not UNSET)
+    note_audit(tx, run, "change", by, detail={"changed": changed})
     place = waiting_place(tx, run)
     before = record_now(tx, run)
     if place is None:

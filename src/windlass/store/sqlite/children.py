@@ -19,7 +19,7 @@ from windlass.store.sqlite.steps import record_steps, step_of
 from windlass.store.sqlite.values import blob_or_none, to_blob, to_error, to_id, to_raw, to_texts
 
 _KINDS = (StepKind.CHILD, StepKind.CHILDREN)
-_REASON = "its parent was canceled"
+_ANY = 2**31 - 1  # generation
 
 
 def start_children(
@@ -126,8 +126,9 @@ def tend(tx: OpenTransaction, limit: int) -> Tended:
     ready: list[RunRef] = []
     for tenant, run in sorted({(tenant, run) for _, tenant, run in wakes}):
         if tx.fetch_one("is_canceled", (tenant, run)) is not None:
-            _cancel_children(tx, tenant, run, limit)
+            _cancel_children(tx, tenant, run, limit, "its parent was canceled", _ANY)
         else:
+            _cancel_children(tx, tenant, run, limit, "its parent began anew", -1)
             ready += _move_parent(tx, tenant, run)
             ready += _admit_children(tx, tenant, run)
     return Tended(tuple(ready), more=tx.fetch_one("any_wake") is not None)
@@ -215,10 +216,12 @@ def _admit_children(tx: OpenTransaction, tenant: str, run: bytes) -> list[RunRef
     return freed
 
 
-def _cancel_children(tx: OpenTransaction, tenant: str, run: bytes, limit: int) -> None:
-    """Cancel children of a run that was canceled; those beyond the limit at the next look."""
-    children = tx.fetch("children_to_cancel", (tenant, run, limit + 1))
+def _cancel_children(
+    tx: OpenTransaction, tenant: str, run: bytes, limit: int, reason: str, last: int
+) -> None:
+    """Cancel children of a run, up to a generation; those beyond the limit at the next look."""
+    children = tx.fetch("children_to_cancel", (tenant, run, last, limit + 1))
     for (child,) in children[:limit]:
-        stop_run(tx, RunRef(tenant, to_id(child)), _REASON)
+        stop_run(tx, RunRef(tenant, to_id(child)), reason)
     if len(children) > limit:
         tx.execute("insert_wake", (tenant, run))

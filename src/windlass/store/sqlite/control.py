@@ -110,6 +110,47 @@ def terminate(
     return record_now(tx, run)
 
 
+def restart(
+    tx: OpenTransaction, run: RunRef, step: str | None, *, by: str | None = None
+) -> RunRecord:
+    """Let a run that does not run begin anew, from its start or from a step."""
+    place = waiting_place(tx, run)
+    if place is None:
+        place = _reopen(tx, run, Verb.RESTART)
+    else:
+        advance(place.status, Verb.RESTART, run=run.id)
+    told = None if step is None else {"step": step}
+    _forget_steps(tx, place, step)
+    moves = Moves(tx)
+    place = place._replace(failures=0, crash_count=0, waits=None, was_why=None, was_at=None)
+    moves.add(place, Verb.RESTART, data=told)
+    moves.apply()
+    note_audit(tx, run, "restart", by, detail=told)
+    return record_now(tx, run)
+
+
+def _forget_steps(tx: OpenTransaction, place: Position, step: str | None) -> None:
+    """Forget all steps of a run, or one and those recorded after it. Raises BadArguments.
+
+    They stay as records of their events. What they have started goes with them; a sweep cancels
+    what of it lives. Signals that they took may be taken again.
+    """
+    name, attempt, seq = (place.tenant, place.id), place.attempt, None
+    if step is not None:
+        known = tx.fetch_one("seq_of_step", (*name, attempt, step))
+        if known is None:
+            why = "was given step, which is no step that the run has recorded"
+            raise BadArguments("restart", why, "step")
+        (seq,) = known
+    for (path,) in tx.fetch("steps_from", (*name, step, seq)):
+        tx.execute("forget_step", (attempt, *name, path))
+        tx.execute("forget_children", (attempt, *name, path))
+        tx.execute("free_signals", (*name, path))
+    tx.execute("delete_progress", name)
+    if tx.fetch("children_to_cancel", (*name, -1, 1)):
+        tx.execute("insert_wake", name)
+
+
 def retry(
     tx: OpenTransaction,
     run: RunRef,

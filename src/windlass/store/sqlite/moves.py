@@ -134,7 +134,9 @@ class Moves:
         if place.why == "held":
             # Nobody would let it go while it is paused: it counts as one that may run.
             self._add("free_child", (place.tenant, place.id))
-        elif place.status is not Status.QUEUED:
+        elif place.status is Status.QUEUED:
+            place = place._replace(waits=None)  # what it waited for has come
+        else:
             place = place._replace(was_why=place.why, was_at=place.at)
         data = None if reason is None else {"reason": reason}
         self.add(place, Verb.PAUSE, at=FOREVER, data=data)
@@ -188,6 +190,7 @@ class Moves:
         self._add("keep_input", kept)
         self._add("change_input", (end.result, *run))
         self._add("keep_steps", (generation, *run))
+        self._add("keep_signals", (generation, *run))
         return place._replace(failures=0, crash_count=0), {"generation": generation}
 
     def _record_attempt(self, lease: Position, outcome: AttemptOutcome, end: End) -> None:

@@ -38,7 +38,7 @@ class SlotRuns:
             self._times.deadline_at(run), self._times.expires_at(run), due,
         )  # fmt: skip
         if due > now:
-            self._add("insert_timer", (*place, "delay", None))
+            self._add("insert_timer", (*place, "delay", None, None, None))
         else:
             self._add("insert_ready", place)
         why = {"why": "delay"} if due > now else {}

@@ -20,6 +20,7 @@ return case p_status
       when 'signal' then 'scheduled'
       when 'pause' then 'paused'
       when 'resume' then 'scheduled'
+      when 'restart' then 'queued'
       when 'terminate' then 'canceled' end
     when 'queued' then case p_verb
       when 'claim' then 'running'
@@ -33,6 +34,7 @@ return case p_status
       when 'signal' then 'queued'
       when 'pause' then 'paused'
       when 'resume' then 'queued'
+      when 'restart' then 'queued'
       when 'terminate' then 'canceled' end
     when 'running' then case p_verb
       when 'succeed' then 'succeeded'
@@ -62,12 +64,14 @@ return case p_status
       when 'signal' then 'waiting'
       when 'pause' then 'paused'
       when 'resume' then 'waiting'
+      when 'restart' then 'queued'
       when 'terminate' then 'canceled' end
     when 'paused' then case p_verb
       when 'pause' then 'paused'
       when 'resume' then 'queued'
       when 'resume_timer' then 'scheduled'
       when 'resume_wait' then 'waiting'
+      when 'restart' then 'queued'
       when 'cancel' then 'canceled'
       when 'expire' then 'failed'
       when 'overrun' then 'failed'
@@ -77,12 +81,15 @@ return case p_status
       when 'terminate' then 'canceled' end
     when 'succeeded' then case p_verb
       when 'retry' then 'queued'
+      when 'restart' then 'queued'
       when 'reschedule' then 'scheduled' end
     when 'failed' then case p_verb
       when 'retry' then 'queued'
+      when 'restart' then 'queued'
       when 'reschedule' then 'scheduled' end
     when 'canceled' then case p_verb
       when 'retry' then 'queued'
+      when 'restart' then 'queued'
       when 'reschedule' then 'scheduled' end end;
 
 -- The verb that applies once an operator's intent is taken into account.
@@ -113,6 +120,7 @@ return case p_verb
     when 'expire' then 'run.failed'
     when 'overrun' then 'run.failed'
     when 'retry' then 'run.retried'
+    when 'restart' then 'run.restarted'
     when 'reschedule' then 'run.rescheduled'
     when 'reprioritize' then 'run.reprioritized'
     when 'change' then 'run.changed'

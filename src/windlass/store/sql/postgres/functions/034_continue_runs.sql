@@ -39,6 +39,9 @@ begin
      where r.tenant = v_item.tenant and r.id = v_item.id;
     update windlass.steps s set generation = v_item.generation
      where s.tenant = v_item.tenant and s.run = v_item.id and s.generation = 0;
+    update windlass.signals g set generation = v_item.generation
+     where g.tenant = v_item.tenant and g.run = v_item.id and g.generation = 0
+       and g.taken_by is not null;
   end loop;
 end
 $$;

@@ -1,7 +1,7 @@
 -- Look at runs that were woken (see domain/child.py), at most p_limit wakes:
 --   a parent that waits, and whose children of that step have all ended, becomes ready;
 --   a child that is held, and has room now, becomes ready;
---   the children of a parent that was canceled are canceled.
+--   the children of a parent that was canceled are canceled, and those of steps that it begins anew.
 -- Returns the runs that became ready.
 --
 -- Nothing here is waited for. If somebody has the parent's position locked, they may have looked at its
@@ -67,8 +67,9 @@ begin
   for v_run in select w.tenant, w.run from unnest(v_tenants, v_runs) as w(tenant, run) loop
     if exists (select 1 from windlass.runs r where r.tenant = v_run.tenant and r.id = v_run.run
                   and r.status = 'canceled') then
-      perform windlass.cancel_children(v_run.tenant, v_run.run, p_limit);
+      perform windlass.cancel_children(v_run.tenant, v_run.run, p_limit, 'its parent was canceled');
     else
+      perform windlass.cancel_children(v_run.tenant, v_run.run, p_limit, 'its parent began anew', -1);
       v_moves := v_moves || windlass.admit_children(v_run.tenant, v_run.run);
     end if;
   end loop;
@@ -100,7 +101,7 @@ begin
   for v_step in
     select s.generation, s.path from windlass.steps s
      where s.tenant = p_tenant and s.run = p_run and s.kind = 'children' and s.state = 'waiting'
-       and s.value is not null
+       and s.value is not null and s.generation >= 0
      order by s.generation, s.path
   loop
     v_parallel := null;
@@ -141,8 +142,10 @@ begin
 end
 $$;
 
--- Cancel children of a run that was canceled, at most p_limit; what is left, or locked, for the next look.
-create or replace function windlass.cancel_children(p_tenant text, p_run uuid, p_limit integer)
+-- Cancel children of a run, up to a generation, at most p_limit; what is left, or locked, for the next look.
+create or replace function windlass.cancel_children(
+  p_tenant text, p_run uuid, p_limit integer, p_reason text, p_last integer default 2147483647
+)
 returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -161,7 +164,8 @@ begin
   -- Those that nobody was asked to end yet.
   select array_agg(c.id order by c.id) into v_ids
     from (select c.id from windlass.children c
-           where c.parent = p_run and c.tenant = p_tenant and c.state <> 'ended'
+           where c.parent = p_run and c.tenant = p_tenant and c.generation <= p_last
+             and c.state <> 'ended'
              and not exists (select 1 from windlass.leases l
                               where l.tenant = c.tenant and l.id = c.id and l.intent = 'cancel')
            limit p_limit + 1) c;
@@ -176,7 +180,7 @@ begin
         where l.tenant = p_tenant and l.id = v_id for update skip locked;
     end if;
     if found then
-      perform windlass.stop_run(p_tenant, v_id, 'its parent was canceled');
+      perform windlass.stop_run(p_tenant, v_id, p_reason);
       v_done := v_done + 1;
     end if;
   end loop;

@@ -18,7 +18,7 @@ begin
       l, case when l.crash_count + 1 >= p_max_crashes then 'crash' else 'reap' end) as move
   )
   select array_agg(g.move) into v_moves from gone g;
-  select count(*) filter (where m.status = 'queued'), count(*) filter (where m.status = 'failed')
+  select count(*) filter (where m.status in ('queued', 'paused')), count(*) filter (where m.status = 'failed')
     into reaped, crashed
     from windlass.make_moves(v_moves, windlass.now()) as m(status);
 end

@@ -6,7 +6,10 @@ select r.tenant, r.id, r.job, r.queue,
        coalesce(r.status,
                 case when q.id is not null then 'queued'
                      when l.id is not null then 'running'
-                     else windlass.timer_status(t.why) end) as status,
+                     -- As windlass.timer_status: a view cannot call what a release may replace.
+                     when t.why = 'wait' then 'waiting'
+                     when t.why = 'paused' then 'paused'
+                     else 'scheduled' end) as status,
        r.priority,
        coalesce(r.attempt, l.attempt, q.attempt, t.attempt, 0) as attempt,
        coalesce(r.failures, l.failures, q.failures, t.failures, 0) as failures,

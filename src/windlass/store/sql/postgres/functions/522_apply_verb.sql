@@ -21,6 +21,9 @@ begin
     when 'terminate' then
       select * into v_run from windlass.terminate(
         p_tenant, p_id, p_arguments ->> 'reason', p_arguments ->> 'by');
+    when 'restart' then
+      select * into v_run from windlass.restart(
+        p_tenant, p_id, p_arguments ->> 'step', p_arguments ->> 'by');
     when 'retry' then
       select * into v_run from windlass.retry(
         p_tenant, p_id, (p_arguments ->> 'max_attempts')::integer,

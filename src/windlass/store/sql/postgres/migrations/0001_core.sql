@@ -288,6 +288,7 @@ create table windlass.signals (
   payload  json not null,
   at       timestamptz not null,
   taken_by text,  -- the step that it answered
+  generation integer not null default 0,  -- that of this step, once the run went on from it
   primary key (tenant, run, number)
 );
 

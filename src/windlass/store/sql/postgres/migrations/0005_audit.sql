@@ -14,8 +14,9 @@ create table windlass.audit (
   primary key (tenant, n)
 );
 
-create index audit_by_subject on windlass.audit (subject, tenant, n);
-create index audit_by_actor on windlass.audit (actor, tenant, n);
+create index audit_by_subject on windlass.audit (subject, tenant, n)
+  where subject is not null;  -- not for a lookup by (tenant, n)
+create index audit_by_actor on windlass.audit (actor, tenant, n) where actor is not null;
 
 create function windlass.keep_audit() returns trigger
 language plpgsql as 'begin raise exception ''the audit log is not changed''; end';

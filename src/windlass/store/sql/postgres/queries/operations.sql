@@ -74,6 +74,9 @@ select windlass.json_text(v) from windlass.resume(%s, %s::uuid, %s) v
 -- name: terminate
 select windlass.json_text(v) from windlass.terminate(%s, %s::uuid, %s, %s) v
 
+-- name: restart
+select windlass.json_text(v) from windlass.restart(%s, %s::uuid, %s, %s) v
+
 -- name: retry
 select windlass.json_text(v) from windlass.retry(%s, %s::uuid, %s::integer, %s::json, %s) v
 

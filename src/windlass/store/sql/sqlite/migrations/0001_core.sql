@@ -269,6 +269,7 @@ create table signals (
   payload  text not null,
   at       integer not null,
   taken_by text,  -- the step that it answered
+  generation integer not null default 0,  -- that of this step, once the run went on from it
   primary key (tenant, run, number)
 ) strict, without rowid;
 

@@ -81,6 +81,33 @@ select 1 from steps where tenant = :tenant and run = :run and generation <= 0 li
 update steps set generation = -:attempt
  where tenant = :tenant and run = :run and generation = 0 and state in ('failed', 'retrying')
 
+-- name: seq_of_step
+-- Also of one that failed, and was forgotten because its run was just reopened.
+select seq from steps
+ where tenant = :tenant and run = :run and generation in (0, -:attempt) and path = :path
+
+-- name: steps_from
+-- What is forgotten if a run begins anew: all, or a step and what was recorded after it.
+select path from steps
+ where tenant = :tenant and run = :run and generation = 0
+   and (:path is null or seq is null or seq >= :seq or path = :path
+        or substr(path, 1, length(:path) + 1) = :path || '/')
+
+-- name: forget_step
+update steps set generation = -:attempt
+ where tenant = :tenant and run = :run and generation = 0 and path = :path
+
+-- name: forget_children
+update children set generation = -:attempt
+ where tenant = :tenant and parent = :run and generation = 0 and path = :path
+
+-- name: free_signals
+update signals set taken_by = null
+ where tenant = :tenant and run = :run and generation = 0 and taken_by = :path
+
+-- name: delete_progress
+delete from progress where tenant = :tenant and id = :id
+
 -- name: next_generation
 select coalesce(max(generation), 0) + 1 from generations where tenant = :tenant and run = :run
 
@@ -91,6 +118,10 @@ select tenant, id, :generation, input, :attempt, :seq, :now from runs
 
 -- name: keep_steps
 update steps set generation = :generation where tenant = :tenant and run = :run and generation = 0
+
+-- name: keep_signals
+update signals set generation = :generation
+ where tenant = :tenant and run = :run and generation = 0 and taken_by is not null
 
 -- name: list_generations
 select generation, input, attempt, seq, at from generations
