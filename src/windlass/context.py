@@ -235,6 +235,12 @@ class _BaseContext:
         return self._extras.enqueued_by
 
     @property
+    def asked_by(self) -> str | None:
+        """Who asked for the run, if that was said: see `app.acting_as`."""
+        options = self._claimed.options
+        return None if options is None else options.asked_by
+
+    @property
     def parent(self) -> str | None:
         """The id of the run that has started it as its child, if one has."""
         return self._extras.enqueued_by if self._extras.is_child else None

@@ -70,3 +70,21 @@ async def test_tasks_act_as_whoever_they_were_begun_for(app: Windlass) -> None:
 def test_a_name_that_is_none_is_refused(app: Windlass, name: str) -> None:
     with pytest.raises(BadOption), app.acting_as(name):
         pass
+
+
+def test_a_handler_sees_who_asked_for_its_run(app: Windlass) -> None:
+    seen: list[str | None] = []
+
+    @app.job
+    async def work(ctx: Context) -> None:
+        seen.append(ctx.asked_by)
+
+    with isolated(app):
+        with app.acting_as("ann"):
+            named = work.using(max_attempts=3).enqueue()
+        nobody = work.enqueue()
+        drain(app)
+        assert (named.refresh().asked_by, nobody.refresh().asked_by) == ("ann", None)
+        assert named.record.options is not None
+        assert named.record.options.max_attempts == 3
+    assert seen == ["ann", None]

@@ -19,6 +19,7 @@ KINDS: dict[str, Any] = {
     "attempt": int, "failures": int, "crash_count": int, "key": (str, type(None)), "tags": tuple,
     "trace": str, "metadata": dict, "enqueued_by": (str, type(None)),
     "again_of": (str, type(None)),
+    "asked_by": (str, type(None)),
     "input": dict, "result": object, "error": (ErrorInfo, type(None)), "failure": object,
     "reason": (str, type(None)), "cancel_requested": bool, "progress": (float, type(None)),
     "progress_message": (str, type(None)), "created_at": datetime, "scheduled_for": datetime,

@@ -13,7 +13,7 @@ from windlass.domain.audit import AuditEntry
 from windlass.domain.bulk import BULK_VERBS
 from windlass.domain.changes import Changes
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import RunRef
+from windlass.domain.run import Options, RunRef
 from windlass.domain.states import Status
 from windlass.errors import IllegalTransition
 from windlass.store.operations import Call
@@ -115,6 +115,15 @@ def test_a_child_that_its_parent_ends_is_not_noted(drive: Driver) -> None:
     drive.sweep(dispatch=True)
     assert drive.get(child).status is Status.CANCELED
     assert [entry.subject for entry in log_of(drive)] == [parent.id]
+
+
+def test_a_run_remembers_who_asked_for_it(drive: Driver) -> None:
+    run = drive.add(options=Options(asked_by="ann"))
+    options = drive.get(run).options
+    assert options is not None
+    assert options.asked_by == "ann"
+    claimed = drive.take(run)
+    assert claimed.options == options
 
 
 def test_the_log_is_read_in_pages(drive: Driver) -> None:

@@ -199,6 +199,7 @@ def _facts(run: "Run", story: Story, now: datetime) -> Iterator[str]:
         ("child of", run.parent),
         ("handles" if _handles_failure(run) else "by run", None if run.parent else run.enqueued_by),
         ("handler", _handled_by(run, story.events)),
+        ("asked by", run.asked_by),
         ("again of", run.again_of),
         ("worker", run.worker),
     ):

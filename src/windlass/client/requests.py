@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypedDict, Unpack
 import msgspec
 
 from windlass import codec
+from windlass.acting import asker
 from windlass.client.typed import R_co
 from windlass.current import Started, trace_of
 from windlass.domain.job import (
@@ -152,9 +153,9 @@ class Request(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
     def new_run(self, run: str, tenant: str, by: Started | None = None) -> NewRun:
         """The request as the store takes it, under an id of its own; `by` is the run whose handler
         asks for it: they are of one trace."""
-        using = self.using
+        using, named = self.using, asker()
         trace, enqueued_by = (None, None) if by is None else (trace_of(by), by.id)
-        if using is PLAIN:  # nearly always where runs are made by the thousand
+        if using is PLAIN and named is None:  # nearly always where runs are made by the thousand
             return NewRun(
                 id=run,
                 tenant=tenant,
@@ -174,7 +175,7 @@ class Request(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
             queue=using.queue or self.queue,
             priority=self.priority if using.priority is None else using.priority,
             input=msgspec.Raw(self.input),
-            options=using.options,
+            options=using.options if named is None else _asked_by(named, using.options),
             key=using.key,
             key_ttl=using.key_ttl,
             tags=using.tags,
@@ -188,6 +189,11 @@ class Request(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
             enqueued_by=enqueued_by,
             metadata=None if using.metadata is None else msgspec.Raw(using.metadata),
         )
+
+
+def _asked_by(name: str, options: Options | None) -> Options:
+    """The options of a run that somebody asked for; see `app.acting_as`."""
+    return msgspec.structs.replace(options or Options(), asked_by=name)
 
 
 def read_option(name: str, value: Any) -> dict[str, Any]:

@@ -102,6 +102,11 @@ class RunView:
         return self._record.enqueued_by
 
     @property
+    def asked_by(self) -> str | None:
+        """Who asked for it, if that was said: see `app.acting_as`."""
+        return None if self._record.options is None else self._record.options.asked_by
+
+    @property
     def again_of(self) -> str | None:
         """The id of the run that it was made from, if it is one that was run again."""
         return None if self._record.options is None else self._record.options.again_of
@@ -256,7 +261,7 @@ class RunView:
 
 _SHOWN = (
     *("id", "tenant", "job", "queue", "status", "priority", "attempt", "failures"),
-    *("crash_count", "key", "tags", "trace", "metadata", "enqueued_by", "again_of"),
+    *("crash_count", "key", "tags", "trace", "metadata", "enqueued_by", "asked_by", "again_of"),
     *("parent", "root"),
     *("input", "result", "failure", "reason", "progress"),
     *("progress_message", "phase", "created_at", "schedule", "slot", "scheduled_for"),

@@ -32,6 +32,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``live``: its key is free again when it has ended."""
     again_of: str | None = None
     """The run that this one was made from, if it is one run again."""
+    asked_by: str | None = None
+    """Who asked for it, if the program said so: see `app.acting_as`."""
     on_failure: bool = False
     """It handles the failure of another run, by which it was made; nobody handles its own."""
 

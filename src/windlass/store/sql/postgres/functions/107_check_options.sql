@@ -17,9 +17,10 @@ begin
     select o.key, json_typeof(o.value) as kind, o.value::text as value
       from json_each(p_options) o
   loop
-    if v_option.key not in ('max_attempts', 'timeout', 'unique', 'again_of') then
+    if v_option.key not in ('max_attempts', 'timeout', 'unique', 'again_of', 'asked_by') then
       perform windlass.refuse(p_job, v_option.key,
-                              'is not an option: there are max_attempts, timeout, unique and again_of');
+                              'is not an option: there are max_attempts, timeout, unique, again_of and '
+                              'asked_by');
     end if;
     continue when v_option.kind = 'null';
     if v_option.key = 'max_attempts' then
@@ -34,6 +35,10 @@ begin
     elsif v_option.key = 'again_of' then
       if v_option.value !~* '^"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"$' then
         perform windlass.refuse(p_job, v_option.key, 'is not a UUID');
+      end if;
+    elsif v_option.key = 'asked_by' then
+      if v_option.kind <> 'string' or length(p_options ->> 'asked_by') not between 1 and 200 then
+        perform windlass.refuse(p_job, v_option.key, 'is not a text of 1 to 200 characters');
       end if;
     elsif v_option.kind <> 'number'
           or v_option.value !~ '^[0-9]{1,10}([.][0-9]{1,30})?([eE][+-]?[0-9]{1,2})?$'
