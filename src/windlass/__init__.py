@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         ScheduleNotFound,
         SchemaMismatch,
         StepFailed,
+        StepNotRecorded,
         StoreBusy,
         StoreError,
         StoreFull,
@@ -145,6 +146,7 @@ __all__ = [
     "Step",
     "StepFailed",
     "StepKind",
+    "StepNotRecorded",
     "StepState",
     "StoreBusy",
     "StoreError",
@@ -196,6 +198,7 @@ _HOMES = {
         StoreUnavailable UnknownJob UsageError WindlassError WorkerDisrupted
         ChildFailed ChildrenFailed
         StepFailed WaitTimeout Nondeterminism TooManySteps TooLate InputInUse
+        StepNotRecorded
         ApprovalClosed ApprovalNotFound BadToken
     """,
     "windlass.job": "Job",

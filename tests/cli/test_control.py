@@ -81,8 +81,8 @@ def test_restart(url: str, app: Windlass) -> None:
 
     assert ok("restart", run_.id, "--url", url) == f"{run_.id} queued\n"
 
-    message = fails(2, "restart", run_.id, "--from", "nowhere", "--url", url)
-    assert "no step that the run has recorded" in message
+    message = fails(4, "restart", run_.id, "--from", "process/encode", "--url", url)
+    assert "has recorded no step 'process/encode'" in message
 
 
 def test_an_ended_run_cannot_be_paused(url: str, app: Windlass) -> None:

@@ -78,6 +78,8 @@ def test_each_run_is_treated_as_by_the_verb_for_one(steer: Driver, verb: str) ->
     answers = apply(steer, verb, ids(together.values()))
 
     for status, run in together.items():
+        if (verb, status) == ("resume", Status.RUNNING):
+            continue  # only if it was asked to pause: see `test_pause.py`
         applied = answers[run.id]
         error = applied.error
         got = (applied.status,) if error is None else (type(error), *error.args[1:])

@@ -241,7 +241,7 @@ INNER = {
     "edit_timeout", "hold_key", "hold_live", "hold_runs", "hold_schedule", "hold_schedules",
     "hold_worker", "keep_key", "lease_heads", "lease_named", "lock_schedule", "make_moves",
     "move_children", "note_audit", "note_child", "note_sweep", "page_events", "prune_live",
-    "put_aside", "put_schedule",
+    "put_schedule",
     "reopen_run", "start_failure_runs", "start_slots", "stop_run", "take_back", "take_key",
     "take_waiting",
 }  # fmt: skip

@@ -6,14 +6,14 @@ import pytest
 
 from tests.conformance.history import History, violations
 from tests.conformance.kit import Driver, raw, value_of
-from tests.conformance.test_children import children_of, end, park, refs, start
+from tests.conformance.test_children import children_of, end, look, park, refs, start
 from tests.conformance.test_steps import done, record, send, steps_of, waits_for
 from windlass.domain.event import EventType
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Claimed
 from windlass.domain.states import Status
 from windlass.domain.step import StepState
-from windlass.errors import BadArguments, IllegalTransition, InputInUse
+from windlass.errors import IllegalTransition, InputInUse, StepNotRecorded
 
 
 def failed(drive: Driver, *paths: str) -> Claimed:
@@ -85,9 +85,9 @@ def test_a_running_run_is_refused(drive: Driver) -> None:
 
 def test_a_step_that_is_not_recorded_is_refused(drive: Driver) -> None:
     run = failed(drive, "load")
-    with pytest.raises(BadArguments) as caught:
+    with pytest.raises(StepNotRecorded) as caught:
         drive.restart(run.ref, "charge")
-    assert "step" in str(caught.value)
+    assert caught.value.args == (run.id, "charge")
     assert drive.get(run.ref).status is Status.FAILED
     assert set(steps_of(drive, run)) == {"load"}
 
@@ -162,3 +162,78 @@ def test_signals_of_an_input_that_the_run_went_on_from_stay_taken(drive: Driver)
 
     (step,) = record(drive, drive.take(run.ref), waits_for("paid"))
     assert value_of(step.value) == 2  # type: ignore[arg-type]
+
+
+def test_a_phase_that_has_begun_can_be_named(drive: Driver) -> None:
+    """Only what it did is recorded yet."""
+    run = failed(drive, "load", "process/one", "process/two")
+    drive.restart(run.ref, "process")
+    assert set(steps_of(drive, drive.take(run.ref))) == {"load"}
+
+
+def test_runs_that_have_not_the_step_do_not_undo_the_others(drive: Driver) -> None:
+    one, other = failed(drive, "load", "charge"), failed(drive, "load")
+    ids = [one.id, other.id]
+
+    answers = drive.call(drive.ops.apply_to_many("restart", "default", ids, {"step": "charge"}))
+
+    by_id = {answer.id: answer for answer in answers}
+    assert by_id[one.id].status is Status.QUEUED
+    assert isinstance(by_id[other.id].error, StepNotRecorded)
+    assert drive.get(other.ref).status is Status.FAILED
+
+
+def test_children_that_succeeded_are_started_again_if_others_failed(drive: Driver) -> None:
+    parent = drive.start()
+    start(drive, parent, 2)
+    good, bad = refs(parent, children_of(drive, parent))
+    end(drive, good)
+    end(drive, bad, Outcome.FAILED)
+    assert look(drive, parent).state is StepState.FAILED
+    drive.finish(parent, Outcome.FAILED)
+
+    drive.restart(parent.ref)
+
+    again = drive.take(parent.ref)
+    assert children_of(drive, again) == []
+    assert len(start(drive, again, 2).ready) == 2
+
+
+@pytest.mark.parametrize("act", ["restart", "reschedule"])
+def test_a_child_that_is_held_back_can_be_let_go_by_hand(drive: Driver, act: str) -> None:
+    """It counts as one that may run; the sweep goes on."""
+    parent = drive.start()
+    start(drive, parent, 3, parallel=1)
+    first, second, third = refs(parent, children_of(drive, parent))
+    if act == "restart":
+        drive.restart(second)
+    else:
+        drive.reschedule(second, delay=0.0)
+    end(drive, first)
+
+    drive.sweep(dispatch=True)
+
+    states = {row.id: row.state for row in children_of(drive, parent)}
+    assert (states[second.id], states[third.id]) == ("live", "held")
+    end(drive, second)
+    drive.sweep(dispatch=True)
+    end(drive, third)
+    assert violations(History.read(drive.tables)) == []
+
+
+def test_a_child_that_is_retried_with_its_parent_is_left_alone(drive: Driver) -> None:
+    parent = drive.start()
+    start(drive, parent, 1)
+    (child,) = refs(parent, children_of(drive, parent))
+    end(drive, child, Outcome.FAILED)
+    look(drive, parent)
+    drive.finish(parent, Outcome.FAILED)
+    drive.retry(parent.ref)
+    drive.retry(child)
+    again = drive.take(parent.ref)
+    (new,) = start(drive, again, 1).ready
+    end(drive, new)
+
+    drive.sweep(dispatch=True)
+
+    assert drive.get(child).status is Status.QUEUED

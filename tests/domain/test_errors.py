@@ -70,6 +70,7 @@ SAMPLES: list[tuple[WindlassError, str]] = [
         errors.IllegalTransition("r", "waiting", "reschedule"),
         "and for failed and canceled ones. Send it the signal that it waits for, or cancel it",
     ),
+    (errors.StepNotRecorded("r", "charge"), "Run r has recorded no step 'charge': see `windlass"),
     (
         errors.InputInUse("r"),
         "Run r has recorded steps, which were made with its input: keep the input, or run it again",
@@ -160,6 +161,7 @@ def test_codes_are_pinned() -> None:
         "KeyTaken": "key_taken",
         "RunExpires": "run_expires",
         "InputInUse": "input_in_use",
+        "StepNotRecorded": "step_not_recorded",
         "ScheduleBusy": "schedule_busy",
         "LeaseLost": "lease_lost",
         "NotFound": "not_found",
@@ -216,6 +218,7 @@ def test_timeouts_are_also_the_builtin_one(error: WindlassError) -> None:
         ("WL010", ["input", "it has a NUL"], "The input cannot be stored: it has a NUL."),
         ("WL011", ["send", "k", "r1"], "belongs to run r1, which has not ended"),
         ("WL012", ["r1"], "Run r1 has recorded steps"),
+        ("WL014", ["r1", "charge"], "Run r1 has recorded no step 'charge'"),
         ("WL013", ["r1", 3], "The lease with token 3 on run r1 is lost"),
     ],
 )
@@ -224,5 +227,5 @@ def test_sqlstate_and_detail_make_the_error(sqlstate: str, detail: list[str], te
 
 
 def test_every_sqlstate_is_covered_above() -> None:
-    later = {"WL010", "WL011", "WL012", "WL013"}
+    later = {"WL010", "WL011", "WL012", "WL013", "WL014"}
     assert set(SQLSTATES) == {f"WL00{n}" for n in range(1, 8)} | later

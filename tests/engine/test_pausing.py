@@ -232,3 +232,54 @@ async def test_many_runs_are_paused_resumed_and_terminated(app: Windlass) -> Non
     assert (await app.aget(runs[0].id)).status is Status.QUEUED
     assert (await selection.aterminate()).done == 3
     assert {run.status for run in await app.alist(tag="import")} == {Status.CANCELED}
+
+
+async def test_a_pause_wins_over_clocks_of_the_handlers_own(app: Windlass) -> None:
+    """It starts anew, and so do they: a pause must not run into their end."""
+    started, asked = asyncio.Event(), asyncio.Event()
+
+    @app.job(max_attempts=1)
+    async def work(ctx: Context) -> int:
+        async with asyncio.timeout(PATIENCE):
+            await ctx.step("first", int)
+            started.set()
+            await asked.wait()
+            await ctx.step("second", int)
+        return ctx.attempt
+
+    run = await work.aenqueue()
+    async with working(app) as worker:
+        await within(started)
+        async with told(worker):
+            await run.apause()
+        asked.set()
+        await reached(app, run.id, Status.PAUSED)
+        await run.aresume()
+        assert (await run.await_end(timeout=PATIENCE)).result == 2
+
+
+async def test_a_phase_stops_at_a_step_in_it(app: Windlass) -> None:
+    started, asked, calls = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def load(ctx: Context) -> None:
+        await ctx.step("one", calls.append, "one")
+        started.set()
+        await asked.wait()
+        await ctx.step("two", calls.append, "two")
+
+    def store(ctx: SyncContext) -> str:
+        ctx.step("three", calls.append, "three")
+        return "done"
+
+    pipeline = app.pipeline("transfer", load, store)
+    run = await pipeline.aenqueue()
+    async with working(app) as worker:
+        await within(started)
+        async with told(worker):
+            await run.apause()
+        asked.set()
+        await reached(app, run.id, Status.PAUSED)
+        assert calls == ["one"]
+        await run.aresume()
+        await run.await_end(timeout=PATIENCE)
+    assert calls == ["one", "two", "three"]

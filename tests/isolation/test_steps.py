@@ -93,7 +93,9 @@ def work(ctx: SyncContext) -> int:
     app = jobs.app
     run = await jobs.work.aenqueue()
     async with working(app) as worker:
-        await reached(app, run.id, Status.RUNNING)
+        async with asyncio.timeout(PATIENCE):
+            while said() != ["first"]:  # noqa: ASYNC110 - another process writes it
+                await asyncio.sleep(0.005)
         with worker.signals.renewed.heard() as renewed:
             await run.apause()
             await renewed.until(lambda reply: bool(reply.orders))

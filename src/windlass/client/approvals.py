@@ -3,7 +3,7 @@
 import builtins
 from collections.abc import Sequence
 
-from windlass.acting import asker
+from windlass.acting import actor, asker
 from windlass.client.filters import check_id
 from windlass.client.scope import Verbs
 from windlass.domain.approval import (
@@ -86,7 +86,7 @@ class ApprovalVerbs(Verbs):
         if path is None:
             path = yield from self._only_question(ref)
         reply: AnswerReply = yield self._scope.store.operations.answer_approval(
-            ref, path, approved, who, said, hashed
+            ref, path, approved, who, said, hashed, actor=actor()
         )
         match reply:
             case AnswerReply(outcome=AnswerOutcome.ANSWERED, answer=Approval() as answer):

@@ -193,12 +193,12 @@ def _apply(
                 busy.append(applied.id)
             else:
                 tally.add(applied)
-        yield from _announce(scope, answers)
+        yield from _announce(scope, verb, answers)
     return busy
 
 
-def _announce(scope: Scope, answers: Iterable[Applied]) -> Flow[None]:
-    """Tell workers of runs that are ready now, and those whose runs are asked to end."""
+def _announce(scope: Scope, verb: BulkVerb, answers: Iterable[Applied]) -> Flow[None]:
+    """Tell workers of runs that are ready now, and those whose runs are asked to end, or have."""
     moved = [each for each in answers if each.error is None]
     ready = [
         encode_message(RunRef(scope.tenant, each.id))
@@ -207,5 +207,6 @@ def _announce(scope: Scope, answers: Iterable[Applied]) -> Flow[None]:
     ]
     if ready:
         scope.transport.publish(ready)
-    if ready or any(each.status is Status.RUNNING for each in moved):
+    asked = verb.name == "terminate" or any(each.status is Status.RUNNING for each in moved)
+    if ready or (moved and asked):
         yield Hint()

@@ -145,10 +145,10 @@ class RunFaces(HistoryFaces):
     def restart(self, run: str, *, step: str | None = None) -> Run:
         """Let a run begin anew, with its input and a fresh budget of attempts.
 
-        Without `step` all of its durable steps are forgotten. With one, that step (or phase) and
-        what was recorded after it is; what came before stays done. Children of forgotten steps
-        are canceled if they live. Raises IllegalTransition for a run that is running or has
-        succeeded, and BadArguments if the step is not recorded.
+        Without `step` all of its durable steps are forgotten. With one (its path, as `run.steps()`
+        has it, or the name of a phase), that step and what was recorded after it is; what came
+        before stays done. Children of forgotten steps are canceled if they live. Raises
+        IllegalTransition for a run that is running or has succeeded, and StepNotRecorded.
         """
         verbs = self._verbs
         return verbs.perform(verbs.restart(run, step=step))

@@ -25,8 +25,9 @@ from windlass.client.run import Run
 from windlass.client.scope import Scope, Verbs
 from windlass.client.selection_faces import SelectionFaces
 from windlass.domain.bulk import BULK_VERBS
+from windlass.domain.job import check_text
 from windlass.domain.listing import RunFilter, RunPage
-from windlass.domain.step import check_step_name
+from windlass.domain.step import LONGEST_PATH
 from windlass.duration import Duration
 from windlass.errors import UsageError
 from windlass.store.flow import Flow
@@ -99,7 +100,7 @@ class SelectionVerbs(Verbs):
 
     def restart(self, *, step: str | None = None, dry_run: bool = False) -> Flow[BulkResult]:
         """Let those that failed begin anew, from their start or from a step on."""
-        named = None if step is None else check_step_name(step, "step")
+        named = None if step is None else check_text("step", step, LONGEST_PATH)
         return (yield from self._apply("restart", {"step": named}, dry_run))
 
     def retry(self, *, max_attempts: int | None = None, dry_run: bool = False) -> Flow[BulkResult]:

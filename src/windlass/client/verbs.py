@@ -30,10 +30,10 @@ from windlass.client.requests import UsingOptions, check_time
 from windlass.client.run import Run
 from windlass.client.typed import R
 from windlass.client.waiting import Patience, wait_for_all
-from windlass.domain.job import check_key
+from windlass.domain.job import check_key, check_text
 from windlass.domain.run import RunRecord
 from windlass.domain.states import Status
-from windlass.domain.step import Signal, check_step_name
+from windlass.domain.step import LONGEST_PATH, Signal, check_step_name
 from windlass.duration import Duration
 from windlass.errors import AmbiguousRun, RunFailed, RunNotFound
 from windlass.store.flow import Flow, Hint, Pause
@@ -132,12 +132,12 @@ class RunVerbs(HistoryVerbs):
     def restart(self, run: str, *, step: str | None = None) -> Flow[Run]:
         """Let a run begin anew, with its input and a fresh budget of attempts.
 
-        Without `step` all of its durable steps are forgotten. With one, that step (or phase) and
-        what was recorded after it is; what came before stays done. Children of forgotten steps
-        are canceled if they live. Raises IllegalTransition for a run that is running or has
-        succeeded, and BadArguments if the step is not recorded.
+        Without `step` all of its durable steps are forgotten. With one (its path, as `run.steps()`
+        has it, or the name of a phase), that step and what was recorded after it is; what came
+        before stays done. Children of forgotten steps are canceled if they live. Raises
+        IllegalTransition for a run that is running or has succeeded, and StepNotRecorded.
         """
-        named = None if step is None else check_step_name(step, "step")
+        named = None if step is None else check_text("step", step, LONGEST_PATH)
         call = self._operations.restart(self._ref(run), named, by=actor())
         return (yield from self._moved(call))
 

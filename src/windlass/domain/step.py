@@ -59,6 +59,7 @@ MOST_MAX_STEPS = 100_000
 """The largest number that they may say: all steps of a run are read when it goes on."""
 
 LONGEST_NAME = 200
+LONGEST_PATH = 1000
 _INPUT = 200  # characters of an input that are kept, to compare and to show
 _NOT_IN_NAMES = re.compile(r"[/#\x00-\x1f\x7f]|[\ud800-\udfff]")
 

@@ -21,6 +21,7 @@ class Body:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     timeout: float | None
+    phase: bool = False  # it may stop within
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ _TURNS = 20
 
 within: ContextVar[str | None] = ContextVar("windlass_step", default=None)
 """The path of the step whose body runs here."""
+whole: ContextVar[bool] = ContextVar("windlass_whole", default=False)
+"""Whether the body of a step runs here that is done as a whole: a pause waits for its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,11 @@ class AwaitedWork:
         """Stop here if the run is to end or to pause.
 
         What goes on beside it, such as the body of another step, is waited for: the handler is
-        suspended when all of it has stopped. Inside a step it goes on to the end of that.
+        suspended when all of it has stopped. Inside a step, other than a phase, it goes on to the
+        end of that.
         """
         self._refuse(path)
-        while self.ledger.is_pausing() and within.get() is None:
+        while self.ledger.is_pausing() and not whole.get():
             await self._wait(Wait(path, None, None, pause=True))
             self._refuse(path)
 
@@ -124,12 +127,13 @@ class AwaitedWork:
 
     async def _call(self, body: Body) -> Any:
         self._refuse(body.path)
-        before = within.set(body.path)
+        before, cut = within.set(body.path), whole.set(whole.get() or not body.phase)
         try:
             async with asyncio.timeout(body.timeout):
                 return await _result(body.function, body.args, body.kwargs)
         finally:
             within.reset(before)
+            whole.reset(cut)
 
     async def _wait(self, wait: Wait) -> None:
         self._refuse(wait.path)
@@ -161,7 +165,9 @@ class AwaitedWork:
         if not waits or self.suspension is not None or self.ledger.is_over or self._main is None:
             return
         soon = any(w.left is not None and w.left <= self._patience.in_seat for w in waits)
-        if soon or not is_blocked(self._main, self._waits.keys()):
+        # One that was asked to pause starts anew, and so does any clock that it set.
+        clocks = not any(wait.pause for wait in waits)
+        if soon or not is_blocked(self._main, self._waits.keys(), clocks=clocks):
             self._pause = min(self._pause * 2, self._patience.longest)
             self._look_later()
             for future, wait in self._waits.items():

@@ -28,8 +28,13 @@ def is_blocked(
     task: "asyncio.Task[Any]",
     durable: Collection["asyncio.Future[Any]"],
     seen: frozenset[Any] = frozenset(),
+    *,
+    clocks: bool = True,
 ) -> bool:
-    """Whether the task, and all that it waits for, waits in one of these futures."""
+    """Whether the task, and all that it waits for, waits in one of these futures.
+
+    Without `clocks`, it may also wait in something that ends by the loop's own clock.
+    """
     if task.done():
         return True
     waiter = getattr(task, "_fut_waiter", None)
@@ -38,25 +43,28 @@ def is_blocked(
     seen |= {task}
     chain = list(_chain(task))
     held = [item for coroutine in chain for item in _held(coroutine)]
-    if any(_has_clock(item) for item in held):
+    if clocks and any(_has_clock(item) for item in held):
         return False
     if waiter in durable:
         return True
     waited = list(_waited_for(waiter, held))
-    return bool(waited) and all(_is_blocked(each, durable, seen) for each in waited)
+    return bool(waited) and all(_is_blocked(each, durable, seen, clocks) for each in waited)
 
 
 def _is_blocked(
     future: "asyncio.Future[Any]",
     durable: Collection["asyncio.Future[Any]"],
     seen: frozenset[Any],
+    clocks: bool,
 ) -> bool:
     if future.done() or future in durable:
         return True
     if isinstance(future, asyncio.Task):
-        return is_blocked(future, durable, seen)
+        return is_blocked(future, durable, seen, clocks=clocks)
     children = getattr(future, "_children", None)
-    return bool(children) and all(_is_blocked(child, durable, seen) for child in children or ())
+    return bool(children) and all(
+        _is_blocked(child, durable, seen, clocks) for child in children or ()
+    )
 
 
 def _waited_for(

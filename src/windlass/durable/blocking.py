@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from windlass.domain.run import Held
 from windlass.domain.step import Step, StepWrite
 from windlass.durable.acts import Body, Doing, Join, StepFlow, Suspended, Suspension, Wait
-from windlass.durable.awaited import Patience, within
+from windlass.durable.awaited import Patience, whole, within
 from windlass.durable.ledger import Ledger
 from windlass.store.flow import drive
 from windlass.store.operations import Call
@@ -56,9 +56,10 @@ class BlockingWork:
         return drive(make(), self._do)
 
     def checkpoint(self, path: str) -> None:
-        """Stop here if the run is to end or to pause; inside a step it goes on to its end."""
+        """Stop here if the run is to end or to pause; inside a step, other than a phase, it goes on
+        to the end of that."""
         self._refuse(path)
-        if self.ledger.is_pausing() and within.get() is None:
+        if self.ledger.is_pausing() and not whole.get():
             self.suspension = Suspension((Wait(path, None, None, pause=True),))
             raise Suspended
 
@@ -71,11 +72,12 @@ class BlockingWork:
         match doing:
             case Body():
                 self._refuse(doing.path)
-                before = within.set(doing.path)
+                before, cut = within.set(doing.path), whole.set(whole.get() or not doing.phase)
                 try:
                     return doing.function(*doing.args, **doing.kwargs)
                 finally:
                     within.reset(before)
+                    whole.reset(cut)
             case Wait():
                 return self._wait(doing)
             case Join(connection, held, path, write):

@@ -73,7 +73,8 @@ def step(
             yield from _pause(ledger, known)
         began = policy.monotonic()
         try:
-            value = yield Body(path, function, args, kwargs, policy.timeout)
+            phase = policy.kind is StepKind.PHASE
+            value = yield Body(path, function, args, kwargs, policy.timeout, phase)
             data = codec.encode(value, what=f"result of step {path!r}", limit=policy.value_limit)
         except Exception as error:  # noqa: BLE001 - a step is foreign code, as a handler is
             known = yield from _failed(ledger, path, given, error, failures, began, policy)

@@ -20,6 +20,7 @@
     │   ├── KeyTaken                key_taken
     │   ├── RunExpires              run_expires
     │   ├── InputInUse              input_in_use
+    │   ├── StepNotRecorded         step_not_recorded
     │   ├── ScheduleBusy            schedule_busy
     │   └── LeaseLost               lease_lost
     ├── NotFound                    not_found
@@ -71,6 +72,7 @@ from windlass.errors.conflict import (
     RunNotFound,
     ScheduleBusy,
     ScheduleNotFound,
+    StepNotRecorded,
 )
 from windlass.errors.runs import (
     ErrorLike,
@@ -142,6 +144,7 @@ __all__ = [
     "ScheduleNotFound",
     "SchemaMismatch",
     "StepFailed",
+    "StepNotRecorded",
     "StoreBusy",
     "StoreError",
     "StoreFull",

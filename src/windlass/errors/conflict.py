@@ -154,6 +154,22 @@ class RunExpires(ConflictError):
         )
 
 
+class StepNotRecorded(ConflictError):
+    """The run has not recorded the step that it should begin anew with."""
+
+    code = "step_not_recorded"
+
+    def __init__(self, run: str, step: str) -> None:
+        super().__init__(run, step)
+        self.run, self.step = run, step
+
+    def __str__(self) -> str:
+        return (
+            f"Run {self.run} has recorded no step {self.step!r}: see `windlass show {self.run} "
+            "--steps`, or restart it from its start."
+        )
+
+
 class InputInUse(ConflictError):
     """The run has recorded steps with its input, so it cannot be given another one."""
 

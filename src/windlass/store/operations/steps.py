@@ -59,8 +59,12 @@ class StepOperations:
         by: str | None,
         comment: str | None,
         token: str | None,
+        *,
+        actor: str | None = None,
     ) -> AnswerReply:
         """Answer an approval that a run has asked for; the first answer counts.
+
+        ``by`` is who the handler sees, ``actor`` who the audit log has, if ``by`` is not given.
 
         ``token`` is the hash of one that must be the approval's, None for those who need none.
         Raises RunNotFound, IllegalTransition.

@@ -14,6 +14,7 @@ from windlass.errors import (
     PayloadTooLarge,
     RunExpires,
     RunNotFound,
+    StepNotRecorded,
     UnknownJob,
     WindlassError,
 )
@@ -31,6 +32,7 @@ SQLSTATES: Mapping[str, type[WindlassError]] = MappingProxyType(
         "WL011": KeyTaken,
         "WL012": InputInUse,
         "WL013": LeaseLost,
+        "WL014": StepNotRecorded,
     }
 )
 """What each private SQLSTATE of the PostgreSQL functions means."""

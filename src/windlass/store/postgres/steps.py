@@ -102,9 +102,11 @@ def answer_approval(
     by: str | None,
     comment: str | None,
     token: str | None,
+    *,
+    actor: str | None,
 ) -> Statement[AnswerReply]:
     """Answer an approval that a run has asked for."""
-    parameters = (run.tenant, id_or_nobody(run.id), path, approved, by, comment, token)
+    parameters = (run.tenant, id_or_nobody(run.id), path, approved, by, comment, token, actor)
     return Statement("answer_approval", parameters, one(AnswerReply), about=run.id)
 
 

@@ -39,6 +39,8 @@ def answer_approval(
     by: str | None,
     comment: str | None,
     token: str | None,
+    *,
+    actor: str | None = None,
 ) -> AnswerReply:
     """Answer an approval, unless that was done before or its time is over."""
     name = run.tenant, blob_or_none(run.id)
@@ -56,7 +58,7 @@ def answer_approval(
     told = Approval(approved=approved, at=from_micros(tx.now), by=by, comment=comment)
     send(tx, place, signal, to_json(told), ANSWER)
     verb = "approve" if approved else "reject"
-    note_audit(tx, run, verb, by, comment, {"name": path})
+    note_audit(tx, run, verb, by or actor, comment, {"name": path})
     return AnswerReply(outcome=AnswerOutcome.ANSWERED, answer=told)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from windlass.domain.bulk import BULK_VERBS, Applied
 from windlass.domain.run import RunRecord, RunRef
+from windlass.domain.states import Intent, Status
 from windlass.errors import ConflictError, IllegalTransition, NotFound, RunNotFound
 from windlass.store.sqlite import changing, control
 from windlass.store.sqlite.open_transaction import OpenTransaction
@@ -34,8 +35,18 @@ def _act(verb: str) -> Callable[..., RunRecord]:
         return _discard
     if verb == "change":
         return changing.change
+    if verb == "resume":
+        return _resume
     act: Callable[..., RunRecord] = getattr(control, verb)
     return act
+
+
+def _resume(tx: OpenTransaction, run: RunRef, by: str | None = None) -> RunRecord:
+    """Of those that run only what was asked to pause is meant."""
+    record = get_run(tx, run)
+    if record is not None and record.status is Status.RUNNING and record.intent != Intent.PAUSE:
+        raise IllegalTransition(run.id, record.status, "resume")
+    return control.resume(tx, run, by=by)
 
 
 def _discard(tx: OpenTransaction, run: RunRef, by: str | None = None) -> RunRecord:

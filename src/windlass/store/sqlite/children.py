@@ -19,7 +19,6 @@ from windlass.store.sqlite.steps import record_steps, step_of
 from windlass.store.sqlite.values import blob_or_none, to_blob, to_error, to_id, to_raw, to_texts
 
 _KINDS = (StepKind.CHILD, StepKind.CHILDREN)
-_ANY = 2**31 - 1  # generation
 
 
 def start_children(
@@ -126,9 +125,9 @@ def tend(tx: OpenTransaction, limit: int) -> Tended:
     ready: list[RunRef] = []
     for tenant, run in sorted({(tenant, run) for _, tenant, run in wakes}):
         if tx.fetch_one("is_canceled", (tenant, run)) is not None:
-            _cancel_children(tx, tenant, run, limit, "its parent was canceled", _ANY)
+            _cancel_children(tx, tenant, run, limit, "its parent was canceled", detached=False)
         else:
-            _cancel_children(tx, tenant, run, limit, "its parent began anew", -1)
+            _cancel_children(tx, tenant, run, limit, "its parent began anew", detached=True)
             ready += _move_parent(tx, tenant, run)
             ready += _admit_children(tx, tenant, run)
     return Tended(tuple(ready), more=tx.fetch_one("any_wake") is not None)
@@ -208,7 +207,7 @@ def _admit_children(tx: OpenTransaction, tenant: str, run: bytes) -> list[RunRef
         free = _free(tx, group, parallel or 1, parallel or 1)
         for (child,) in tx.fetch("held_children", (*group, free)):
             row = tx.fetch_one("get_timer", (tenant, child))
-            assert row is not None, "a child that is held has a timer"
+            assert row is not None, "a child that is held has a timer, and nothing else"
             tx.execute("free_child", (tenant, child))
             moves.add(timer_of(row), Verb.DUE)
             freed.append(RunRef(tenant, to_id(child)))
@@ -217,10 +216,11 @@ def _admit_children(tx: OpenTransaction, tenant: str, run: bytes) -> list[RunRef
 
 
 def _cancel_children(
-    tx: OpenTransaction, tenant: str, run: bytes, limit: int, reason: str, last: int
+    tx: OpenTransaction, tenant: str, run: bytes, limit: int, reason: str, *, detached: bool
 ) -> None:
-    """Cancel children of a run, up to a generation; those beyond the limit at the next look."""
-    children = tx.fetch("children_to_cancel", (tenant, run, last, limit + 1))
+    """Cancel children of a run, all or those that it began anew without; those beyond the limit at
+    the next look."""
+    children = tx.fetch("children_to_cancel", (tenant, run, int(detached), limit + 1))
     for (child,) in children[:limit]:
         stop_run(tx, RunRef(tenant, to_id(child)), reason)
     if len(children) > limit:

@@ -10,7 +10,7 @@ from windlass.domain.job import MOST_ATTEMPTS
 from windlass.domain.run import Held, Options, ProgressReply, ProgressWrite, RunRecord, RunRef
 from windlass.domain.states import TIMERS, Intent, Status, Verb, advance, resumed_by
 from windlass.duration import MAX_SECONDS
-from windlass.errors import BadArguments, RunNotFound
+from windlass.errors import BadArguments, RunNotFound, StepNotRecorded
 from windlass.store.sqlite.audit import note_audit
 from windlass.store.sqlite.changing import Told, edit_input
 from windlass.store.sqlite.keys import keep_key
@@ -28,6 +28,7 @@ from windlass.store.sqlite.values import (
     from_micros,
     micros_of,
     to_blob,
+    to_id,
     to_json,
     to_json_or_none,
     to_micros,
@@ -120,6 +121,7 @@ def restart(
     else:
         advance(place.status, Verb.RESTART, run=run.id)
     told = None if step is None else {"step": step}
+    _leave_hold(tx, place)
     _forget_steps(tx, place, step)
     moves = Moves(tx)
     place = place._replace(failures=0, crash_count=0, waits=None, was_why=None, was_at=None)
@@ -129,25 +131,29 @@ def restart(
     return record_now(tx, run)
 
 
+def _leave_hold(tx: OpenTransaction, place: Position) -> None:
+    """A child that its siblings held back counts as one that may run from now on."""
+    if place.why == "held":
+        tx.execute("free_child", (place.tenant, place.id))
+
+
 def _forget_steps(tx: OpenTransaction, place: Position, step: str | None) -> None:
-    """Forget all steps of a run, or one and those recorded after it. Raises BadArguments.
+    """Forget all steps of a run, or one and those recorded after it. Raises StepNotRecorded.
 
     They stay as records of their events. What they have started goes with them; a sweep cancels
     what of it lives. Signals that they took may be taken again.
     """
     name, attempt, seq = (place.tenant, place.id), place.attempt, None
     if step is not None:
-        known = tx.fetch_one("seq_of_step", (*name, attempt, step))
-        if known is None:
-            why = "was given step, which is no step that the run has recorded"
-            raise BadArguments("restart", why, "step")
-        (seq,) = known
-    for (path,) in tx.fetch("steps_from", (*name, step, seq)):
+        ((known, seq),) = tx.fetch("seq_of_step", (*name, attempt, step))
+        if not known:
+            raise StepNotRecorded(to_id(place.id), step)
+    for (path,) in tx.fetch("steps_from", (*name, attempt, step, seq)):
         tx.execute("forget_step", (attempt, *name, path))
         tx.execute("forget_children", (attempt, *name, path))
         tx.execute("free_signals", (*name, path))
     tx.execute("delete_progress", name)
-    if tx.fetch("children_to_cancel", (*name, -1, 1)):
+    if tx.fetch("children_to_cancel", (*name, 1, 1)):
         tx.execute("insert_wake", name)
 
 
@@ -191,6 +197,7 @@ def reschedule(
         advance(place.status, Verb.RESCHEDULE, run=run.id)
         times = [at for at in (place.expires_at, place.deadline_at) if at is not None]
         refuse_too_late(run, min(times, default=None), due)
+        _leave_hold(tx, place)
     moves.add(place, Verb.RESCHEDULE, at=due, data={"at": from_micros(due)})
     moves.apply()
     tx.execute("move_run", (due, place.tenant, place.id))

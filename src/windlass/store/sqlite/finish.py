@@ -187,7 +187,8 @@ def _wakes_at(tx: OpenTransaction, lease: Position, end: Finish) -> int:
 
 def _reason(lease: Position, end: Finish) -> str | None:
     """Why a run was canceled: as the operator said, or the handler that ended it so."""
-    asked = lease.wanted is Intent.CANCEL and lease.reason is not None
-    if not asked and end.outcome is Outcome.CANCELED and end.error is not None:
-        return end.error.message
+    if lease.wanted is Intent.CANCEL and lease.reason is not None:
+        return lease.reason
+    if end.outcome is Outcome.CANCELED:
+        return None if end.error is None else end.error.message
     return lease.reason

@@ -9,7 +9,8 @@ set enable_bitmapscan = off
 as $$
 begin
   if tg_op = 'UPDATE' and new.status is null then
-    update windlass.children c set state = 'live' where c.tenant = new.tenant and c.id = new.id;
+    update windlass.children c set state = 'live', detached = false
+     where c.tenant = new.tenant and c.id = new.id;
     return null;
   end if;
   with ended as (

@@ -68,7 +68,7 @@ begin
            g.told_failure,
            -- a handler that ends its own run says why in the error's message
            coalesce(case when g.intent = 'cancel' then g.reason end,
-                    case when g.outcome = 'canceled' then g.error ->> 'message' end, g.reason),
+                    case when g.outcome = 'canceled' then g.error ->> 'message' else g.reason end),
            g.result, g.error,
            case when g.outcome in ('retry', 'snoozed')
                 then json_build_object('delay', coalesce(g.delay, 0))

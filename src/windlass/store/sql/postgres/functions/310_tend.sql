@@ -67,9 +67,9 @@ begin
   for v_run in select w.tenant, w.run from unnest(v_tenants, v_runs) as w(tenant, run) loop
     if exists (select 1 from windlass.runs r where r.tenant = v_run.tenant and r.id = v_run.run
                   and r.status = 'canceled') then
-      perform windlass.cancel_children(v_run.tenant, v_run.run, p_limit, 'its parent was canceled');
+      perform windlass.cancel_children(v_run.tenant, v_run.run, p_limit, false);
     else
-      perform windlass.cancel_children(v_run.tenant, v_run.run, p_limit, 'its parent began anew', -1);
+      perform windlass.cancel_children(v_run.tenant, v_run.run, p_limit, true);
       v_moves := v_moves || windlass.admit_children(v_run.tenant, v_run.run);
     end if;
   end loop;
@@ -122,7 +122,8 @@ begin
                and c.path = v_step.path and c.state = 'held'
              order by c.n limit v_free) h
      cross join lateral (select t.id from windlass.timers t
-                          where t.tenant = p_tenant and t.id = h.id for update skip locked) t;
+                          where t.tenant = p_tenant and t.id = h.id and t.why = 'held'
+                            for update skip locked) t;
     if coalesce(cardinality(v_ids), 0) < v_free and exists (
          select 1 from windlass.children c
           where c.parent = p_run and c.tenant = p_tenant and c.generation = v_step.generation
@@ -142,9 +143,10 @@ begin
 end
 $$;
 
--- Cancel children of a run, up to a generation, at most p_limit; what is left, or locked, for the next look.
+-- Cancel children of a run that was canceled, or those that it began anew without, at most p_limit; what is
+-- left, or locked, for the next look. A run that was reopened meanwhile keeps its children.
 create or replace function windlass.cancel_children(
-  p_tenant text, p_run uuid, p_limit integer, p_reason text, p_last integer default 2147483647
+  p_tenant text, p_run uuid, p_limit integer, p_detached boolean
 )
 returns void
 language plpgsql volatile security definer
@@ -164,8 +166,11 @@ begin
   -- Those that nobody was asked to end yet.
   select array_agg(c.id order by c.id) into v_ids
     from (select c.id from windlass.children c
-           where c.parent = p_run and c.tenant = p_tenant and c.generation <= p_last
-             and c.state <> 'ended'
+           where c.parent = p_run and c.tenant = p_tenant and c.state <> 'ended'
+             and case when p_detached then c.detached
+                      else exists (select 1 from windlass.runs r
+                                    where r.tenant = p_tenant and r.id = p_run
+                                      and r.status = 'canceled') end
              and not exists (select 1 from windlass.leases l
                               where l.tenant = c.tenant and l.id = c.id and l.intent = 'cancel')
            limit p_limit + 1) c;
@@ -180,7 +185,8 @@ begin
         where l.tenant = p_tenant and l.id = v_id for update skip locked;
     end if;
     if found then
-      perform windlass.stop_run(p_tenant, v_id, p_reason);
+      perform windlass.stop_run(p_tenant, v_id, case when p_detached then 'its parent began anew'
+                                                     else 'its parent was canceled' end);
       v_done := v_done + 1;
     end if;
   end loop;

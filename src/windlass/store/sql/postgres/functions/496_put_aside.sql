@@ -1,6 +1,5 @@
 -- Pause a run that is in its queue or has a timer; it remembers what its timer was. Returns its status;
--- null: it is not there. A child that its siblings hold back counts as one of those that may run from
--- now on: nobody would let it go while it is paused.
+-- null: it is not there. A child that its siblings held back goes to its queue when it is resumed.
 create or replace function windlass.put_aside(p_tenant text, p_id uuid, p_reason text)
 returns text
 language plpgsql volatile security definer
@@ -15,10 +14,7 @@ begin
   if v_move.id is null then
     return null;
   end if;
-  if v_move.why = 'held' then
-    update windlass.children c set state = 'live'
-     where c.tenant = p_tenant and c.id = p_id and c.state = 'held';
-  elsif v_move.status <> 'queued' then
+  if v_move.status <> 'queued' and v_move.why <> 'held' then
     v_move.was_why := v_move.why;
     v_move.was_due_at := v_move.at;
   end if;

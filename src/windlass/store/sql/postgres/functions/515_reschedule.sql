@@ -45,6 +45,9 @@ begin
   if v_move.id is null then
     raise exception 'run % keeps moving, try again', p_id using errcode = '40001';
   end if;
+  if windlass.next_status(v_move.status, 'reschedule') is null then
+    perform windlass.refuse_verb(p_id, v_move.status, 'reschedule');
+  end if;
   v_now := windlass.now();  -- once the row is ours: a run's events do not go back
   v_due := greatest(v_now, coalesce(p_at, v_now + make_interval(secs => p_delay)));
   v_last := least(v_move.expires_at, v_move.deadline_at);

@@ -17,6 +17,12 @@ begin
       select * into v_run from windlass.pause(
         p_tenant, p_id, p_arguments ->> 'reason', p_arguments ->> 'by');
     when 'resume' then
+      -- Of those that run only what was asked to pause is meant.
+      perform 1 from windlass.leases l
+        where l.tenant = p_tenant and l.id = p_id and l.intent is distinct from 'pause';
+      if found then
+        perform windlass.refuse_verb(p_id, 'running', 'resume');
+      end if;
       select * into v_run from windlass.resume(p_tenant, p_id, p_arguments ->> 'by');
     when 'terminate' then
       select * into v_run from windlass.terminate(

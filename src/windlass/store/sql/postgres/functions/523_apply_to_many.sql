@@ -43,7 +43,7 @@ begin
         status := windlass.apply_verb(p_verb, p_tenant, id, p_arguments);
       exception
         when sqlstate 'WL001' or sqlstate 'WL002' or sqlstate 'WL004' or sqlstate 'WL011'
-             or sqlstate 'WL012' then
+             or sqlstate 'WL012' or sqlstate 'WL014' then
           get stacked diagnostics refusal = returned_sqlstate, detail = pg_exception_detail;
         when lock_not_available or deadlock_detected or serialization_failure then
           refusal := '55P03';

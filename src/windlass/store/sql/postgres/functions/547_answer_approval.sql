@@ -7,7 +7,7 @@
 --   select * from windlass.answer_approval('default', '…', 'approval', true, 'ann', 'go ahead');
 create or replace function windlass.answer_approval(
   p_tenant text, p_id uuid, p_path text, p_approved boolean, p_by text default null,
-  p_comment text default null, p_token text default null
+  p_comment text default null, p_token text default null, p_actor text default null
 ) returns table (outcome text, answer json)
 language plpgsql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -64,7 +64,8 @@ begin
     'approved', p_approved, 'at', windlass.iso(v_now), 'by', p_by, 'comment', p_comment));
   perform windlass.send_signal(p_tenant, p_id, v_step.signal, v_told, 'answer');
   perform windlass.note_audit(p_tenant, 'run', p_id::text,
-                              case when p_approved then 'approve' else 'reject' end, p_by, p_comment,
+                              case when p_approved then 'approve' else 'reject' end,
+                              coalesce(p_by, p_actor), p_comment,
                               json_build_object('name', p_path));
   return query select 'answered', v_told;
 end

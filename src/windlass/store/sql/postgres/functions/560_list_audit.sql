@@ -19,15 +19,17 @@ begin
     return query
       select a.n, a.at, a.actor, a.verb, a.kind, a.subject, a.reason, a.detail
         from windlass.audit a
-       where a.subject = p_subject and a.tenant = p_tenant and a.n < v_before
+       where (a.subject, a.tenant, a.n) < (p_subject, p_tenant, v_before)
+         and (a.subject, a.tenant, a.n) >= (p_subject, p_tenant, 0) and a.subject = p_subject
          and (p_actor is null or a.actor = p_actor)
-       order by a.n desc limit p_limit;
+       order by a.subject desc, a.tenant desc, a.n desc limit p_limit;
   elsif p_actor is not null then
     return query
       select a.n, a.at, a.actor, a.verb, a.kind, a.subject, a.reason, a.detail
         from windlass.audit a
-       where a.actor = p_actor and a.tenant = p_tenant and a.n < v_before
-       order by a.n desc limit p_limit;
+       where (a.actor, a.tenant, a.n) < (p_actor, p_tenant, v_before)
+         and (a.actor, a.tenant, a.n) >= (p_actor, p_tenant, 0) and a.actor = p_actor
+       order by a.actor desc, a.tenant desc, a.n desc limit p_limit;
   else
     return query
       select a.n, a.at, a.actor, a.verb, a.kind, a.subject, a.reason, a.detail

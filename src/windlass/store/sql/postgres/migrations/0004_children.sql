@@ -18,6 +18,7 @@ create table windlass.children (
   path       text collate "C" not null,
   n          integer not null,
   state      text not null check (state in ('held', 'live', 'ended')),
+  detached   boolean not null default false,  -- its parent began anew without it: it is to end
   primary key (tenant, id)
 );
 

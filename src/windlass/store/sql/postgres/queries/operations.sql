@@ -138,7 +138,7 @@ select windlass.json_text(s) from windlass.list_signals(%s, %s::uuid, %s, %s) s
 select windlass.json_text(g) from windlass.list_generations(%s, %s::uuid, %s, %s) g
 
 -- name: answer_approval
-select windlass.json_text(a) from windlass.answer_approval(%s, %s::uuid, %s, %s, %s, %s, %s) a
+select windlass.json_text(a) from windlass.answer_approval(%s, %s::uuid, %s, %s, %s, %s, %s, %s) a
 
 -- name: list_approvals
 select windlass.json_text(a) from windlass.list_approvals(%s, %s::uuid, %s, %s) a

@@ -18,11 +18,12 @@ create table children (
   path       text not null,
   n          integer not null,
   state      text not null check (state in ('held', 'live', 'ended')),
+  detached   integer not null default 0,  -- its parent began anew without it: it is to end
   primary key (tenant, id)
 ) strict, without rowid;
 
 create unique index children_by_step on children (tenant, parent, generation, path, n);
-create index children_live on children (tenant, parent, generation, path, state, n)
+create index children_live on children (tenant, parent, generation, path, state, n, detached)
   where state <> 'ended';
 
 create table wakes (
@@ -37,7 +38,7 @@ begin
   insert into wakes (tenant, run)
   select tenant, parent from children
    where new.status is not null and tenant = new.tenant and id = new.id and state <> 'ended';
-  update children set state = iif(new.status is null, 'live', 'ended')
+  update children set state = iif(new.status is null, 'live', 'ended'), detached = 0
    where tenant = new.tenant and id = new.id;
   insert into wakes (tenant, run)
   select new.tenant, new.id where new.status = 'canceled' and new.links & 2;

@@ -61,7 +61,7 @@ select 1 from wakes where n > 0 limit 1
 select generation, path, json_extract(value, '$.parallel')
   from steps
  where tenant = :tenant and run = :run and kind = 'children' and state = 'waiting'
-   and value is not null and generation >= 0
+   and value is not null and +generation >= 0
 
 -- name: count_live_children
 select count(*) from children
@@ -81,9 +81,9 @@ update children set state = 'live' where tenant = :tenant and id = :id
 select 1 from runs where tenant = :tenant and id = :id and status = 'canceled'
 
 -- name: children_to_cancel
--- Those that nobody was asked to end yet.
+-- Those that nobody was asked to end yet: all, or those that their parent began anew without.
 select c.id from children c
- where c.tenant = :tenant and c.parent = :parent and c.generation <= :last and c.state <> 'ended'
+ where c.tenant = :tenant and c.parent = :parent and c.detached >= :detached and c.state <> 'ended'
    and not exists (select 1 from leases l where l.tenant = c.tenant and l.id = c.id
                       and l.intent = 'cancel')
  limit :limit

@@ -82,14 +82,17 @@ update steps set generation = -:attempt
  where tenant = :tenant and run = :run and generation = 0 and state in ('failed', 'retrying')
 
 -- name: seq_of_step
--- Also of one that failed, and was forgotten because its run was just reopened.
-select seq from steps
- where tenant = :tenant and run = :run and generation in (0, -:attempt) and path = :path
+-- Also of one that failed, and was forgotten because its run was just reopened. A phase that has begun
+-- has only steps in it.
+select count(*), min(seq) from steps
+ where tenant = :tenant and run = :run and generation in (0, -:attempt)
+   and (path = :path or substr(path, 1, length(:path) + 1) = :path || '/')
 
 -- name: steps_from
--- What is forgotten if a run begins anew: all, or a step and what was recorded after it.
+-- What is forgotten if a run begins anew: all, or a step and what was recorded after it; and what was
+-- forgotten when it was just reopened.
 select path from steps
- where tenant = :tenant and run = :run and generation = 0
+ where tenant = :tenant and run = :run and generation in (0, -:attempt)
    and (:path is null or seq is null or seq >= :seq or path = :path
         or substr(path, 1, length(:path) + 1) = :path || '/')
 
@@ -98,8 +101,8 @@ update steps set generation = -:attempt
  where tenant = :tenant and run = :run and generation = 0 and path = :path
 
 -- name: forget_children
-update children set generation = -:attempt
- where tenant = :tenant and parent = :run and generation = 0 and path = :path
+update children set generation = iif(generation = 0, -:attempt, generation), detached = state <> 'ended'
+ where tenant = :tenant and parent = :run and generation in (0, -:attempt) and path = :path
 
 -- name: free_signals
 update signals set taken_by = null
