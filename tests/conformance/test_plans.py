@@ -199,7 +199,11 @@ class Session:
     def ids(self, table: str) -> Sequence[str]:
         """The ids that are in a table."""
         query = {
-            "ready": "select id::text from windlass.ready order by id",
+            # Those that are claimed last come last, and whoever has steps is left out: a call that
+            # is made before must not take a run away from one that is made later.
+            "ready": "select q.id::text from windlass.ready q where not exists (select 1 from "
+            "windlass.steps s where s.tenant = q.tenant and s.run = q.id) "
+            "order by q.rank, q.ready_at, q.id",
             "waiting": "select id::text from windlass.timers where why = 'wait' order by id",
             "leases": "select id::text from windlass.leases order by id",
             "failures": "select id::text from windlass.failures order by id",
