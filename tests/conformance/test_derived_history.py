@@ -375,6 +375,6 @@ def test_what_is_derived_is_what_was_written_before(watched: tuple[Driver, Oracl
 
 
 @pytest.mark.long
-@pytest.mark.timeout(10_000)  # half an hour for each store, if nothing else runs
+@pytest.mark.timeout(10_000)  # both stores took 77 minutes at low priority
 def test_a_million_runs_read_back_as_they_were_written(watched: tuple[Driver, Oracle]) -> None:
     check(watched, 1_000_000)

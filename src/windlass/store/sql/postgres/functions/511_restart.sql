@@ -49,7 +49,7 @@ begin
    where s.tenant = p_tenant and s.run = p_id and s.generation = -v_move.attempt
      and (p_step is null or s.seq is null or s.seq >= v_seq or s.path = p_step
           or starts_with(s.path, p_step || '/'));
-  -- In this order whoever ends several of them comes: it may be ending them now.
+  -- In one order: others may be ending several of them now.
   perform 1 from windlass.children c
     where c.parent = p_id and c.tenant = p_tenant and c.path = any (v_paths)
     order by c.id for update;
