@@ -371,7 +371,7 @@ def check(watched: tuple[Driver, Oracle], runs: int) -> None:
 
 
 def test_what_is_derived_is_what_was_written_before(watched: tuple[Driver, Oracle]) -> None:
-    check(watched, 3_000)
+    check(watched, 1_000)
 
 
 @pytest.mark.long
