@@ -91,25 +91,30 @@ def test_project_of_the_page_passes(project: Path) -> None:
 
 
 @pytest.mark.examples(PAGE, *MODULES)
-@pytest.mark.parametrize("job", ["in_thread", "on_loop", "in_child"])
-def test_real_workers_report_the_last_error_once(project: Path, job: str) -> None:
+def test_real_workers_report_the_last_error_once(project: Path, subtests: pytest.Subtests) -> None:
     page = (project / "tasks.py").read_text()
     (project / "tasks.py").write_text(SETUP + page + JOBS)
-    run = windlass(
-        project, "-c", f"from tasks import {job} as job; "
-        f"print(job.using(trace='00-{TRACE}-{PARENT}-01').enqueue().id)",
-    ).strip()  # fmt: skip
+    names = ("in_thread", "on_loop", "in_child")
+    runs = windlass(
+        project, "-c", f"import tasks\nfor name in {names}:"
+        f" print(getattr(tasks, name).using(trace='00-{TRACE}-{PARENT}-01').enqueue().id)",
+    ).split()  # fmt: skip
     windlass(project, "-m", "windlass", "worker", "--app", "tasks:app", "--drain")
     said: list[dict[str, Any]] = [
         json.loads(line) for line in (project / "said").read_text().splitlines()
     ]
     spans = [one for one in said if one["kind"] == "span"]
-    assert [(s["trace"], s["parent"], s["run"]) for s in spans] == 2 * [(TRACE, PARENT, run)]
-    assert [s["status"] for s in spans] == ["UNSET", "ERROR"]
-    (event,) = [one for one in said if one["kind"] == "event"]
-    assert event["error"] == "KeyError"
-    tags = {"job": job, "run": run, "attempt": 2, "trace": f"00-{TRACE}-{PARENT}-01"}
-    assert event["tags"] == {f"windlass.{name}": value for name, value in tags.items()}
+    events = [one for one in said if one["kind"] == "event"]
+    assert (len(spans), len(events)) == (2 * len(names), len(names))
+    for job, run in zip(names, runs, strict=True):
+        with subtests.test(job):
+            own = [span for span in spans if span["run"] == run]
+            assert [(s["trace"], s["parent"]) for s in own] == 2 * [(TRACE, PARENT)]
+            assert [s["status"] for s in own] == ["UNSET", "ERROR"]
+            (event,) = [e for e in events if e["tags"]["windlass.run"] == run]
+            assert event["error"] == "KeyError"
+            tags = {"job": job, "run": run, "attempt": 2, "trace": f"00-{TRACE}-{PARENT}-01"}
+            assert event["tags"] == {f"windlass.{name}": value for name, value in tags.items()}
 
 
 def windlass(folder: Path, *command: str) -> str:
