@@ -96,9 +96,9 @@ def test_a_signal_at_any_instant_of_the_start_ends_it_with_0(folder: Path, role:
     write_jobs(folder, store)
     ok("migrate", "--url", store)
     arguments, who, instants = ROLES[role]
-    with busy_machine():
-        for first in range(0, len(instants), TOGETHER):
-            assert told_at(instants[first : first + TOGETHER], arguments, who, folder) == {}
+    # Four at a time keep the machine busy; the long form has a process more that does so.
+    for first in range(0, len(instants), TOGETHER):
+        assert told_at(instants[first : first + TOGETHER], arguments, who, folder) == {}
     assert ok_json("workers", "--url", store, "--json") == []
 
 
