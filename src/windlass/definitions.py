@@ -5,11 +5,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from windlass.batch_job import BatchJob
+from windlass.batches import SHARD, BatchOptions, make_batch
 from windlass.context import Context, SyncContext
 from windlass.domain.failed import FAILURE_HANDLER
 from windlass.domain.job import FailureOptions, JobOptions, PipelineOptions
 from windlass.domain.pipeline import Phase
 from windlass.durable.declared import StepDecorator
+from windlass.duration import Duration, parse_duration
 from windlass.errors import UsageError
 from windlass.job import Job, Membership
 from windlass.on_failure import OnFailure
@@ -94,6 +97,50 @@ class Definitions:
         module = str(sys._getframe(1).f_globals.get("__name__", ""))
         handler = make_pipeline(name, phases, module)
         return self._define(handler, {**options, "name": name})
+
+    def batch(
+        self,
+        *,
+        name: str | None = None,
+        shard_size: int = 1000,
+        parallel: int = 8,
+        max_failed: int | None = None,
+        throttle: Callable[[], Any] | None = None,
+        source: Callable[..., Any] | None = None,
+        on_complete: Job[Any, Any, Any, Any] | None = None,
+        split_after: Duration | None = "10s",
+        seat_time: Duration = "5m",
+        seal_timeout: Duration = "10m",
+        **options: Unpack[PipelineOptions],
+    ) -> Callable[[Callable[..., Any]], BatchJob]:
+        """Make a function a batch: it is called for each of many units, by many workers.
+
+        `job.enqueue(units=…)` makes a run that starts shards of `shard_size` units, at most `parallel`
+        at a time. If more than `max_failed` units fail, it stops. `throttle` is asked now and then for
+        how long a shard is to wait. `source` is a generator that yields (unit, cursor), and goes on from
+        a cursor. `on_complete` is a job that is started when all is done. A shard that would take longer
+        than `split_after` gives half of its units away, if fewer than `parallel` are at work, and gives
+        its seat back after `seat_time`. The other options are those of `app.job`, for the shards too.
+        """
+        module = str(sys._getframe(1).f_globals.get("__name__", ""))
+        said: BatchOptions = {
+            "shard_size": shard_size, "parallel": parallel, "max_failed": max_failed,
+            "throttle": throttle, "source": source, "on_complete": on_complete,
+            "split_after": split_after, "seat_time": seat_time,
+        }  # fmt: skip
+        sealed = parse_duration(seal_timeout)
+
+        def define(function: Callable[..., Any]) -> BatchJob:
+            _check_function(function)
+            called = name or getattr(function, "__name__", "")
+            batch, shard = make_batch(function, said, called, module)
+            outer: Any = {**options, "name": called, "executor": None}
+            job = self._define(batch, outer)
+            inner: Any = {**options, "name": f"{called}.{SHARD}", "default_input": None}
+            batch.shards = self._define(shard, inner)
+            return BatchJob(job._membership, sealed)
+
+        return define
 
     @property
     def step(self) -> StepDecorator:

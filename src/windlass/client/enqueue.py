@@ -15,12 +15,15 @@ from windlass.store.flow import Flow, Hint
 from windlass.store.interface import Store
 
 
-def enqueue(scope: Scope, requests: Sequence[Request]) -> Flow[Sequence[Run]]:
-    """Enqueue in one round trip, all or none."""
+def enqueue(
+    scope: Scope, requests: Sequence[Request], ids: Sequence[str] | None = None
+) -> Flow[Sequence[Run]]:
+    """Enqueue in one round trip, all or none; under new ids, unless they are given."""
     if not requests:
         return []
     connection = shared_connection(requests)
-    ids, tenant = scope.sources.new_ids(len(requests)), scope.tenant
+    tenant = scope.tenant
+    ids = ids or scope.sources.new_ids(len(requests))
     by = current_run()
     if by is not None and by.tenant != tenant:
         by = None

@@ -11,6 +11,9 @@ from windlass.store.operations import Call
 
 T = TypeVar("T")
 
+UNITS = "units"
+"""The path of what calls units of a batch: a step inside would not know its unit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Body:

@@ -40,7 +40,7 @@ class Ledger:
         self._operations = operations
         self._held = held
         self._monotonic = monotonic
-        self._is_stopped = is_stopped
+        self.is_stopped = is_stopped  # whether the attempt is to end
         self.is_pausing = is_pausing  # whether an operator asks the run to pause
         self._limit = limit
         self.stage = stage
@@ -77,7 +77,7 @@ class Ledger:
         """Refuse to go on where nothing may be done any more."""
         if self.is_over:
             raise TooLate(path)
-        if self._is_stopped():
+        if self.is_stopped():
             raise asyncio.CancelledError
 
     def find(self, path: str, kind: StepKind, given: str | None = None) -> Step | None:

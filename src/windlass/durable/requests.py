@@ -15,7 +15,7 @@ from windlass.domain.job import check_max_attempts
 from windlass.domain.policy import ErrorTypes, Retry
 from windlass.domain.step import StepKind, check_step_name, told_input
 from windlass.durable import flows
-from windlass.durable.acts import StepFlow
+from windlass.durable.acts import UNITS, StepFlow
 from windlass.durable.awaited import Patience, within
 from windlass.durable.children import (
     Ask,
@@ -28,7 +28,7 @@ from windlass.durable.children import (
 )
 from windlass.durable.ledger import Ledger
 from windlass.duration import Duration, parse_duration
-from windlass.errors import BadOption
+from windlass.errors import BadOption, UsageError
 from windlass.sources import Sources
 
 Notify = Callable[[ApprovalRequest], object]
@@ -61,6 +61,11 @@ class Desk:
     def __init__(self, ledger: Ledger, terms: Terms) -> None:
         self._ledger = ledger
         self._terms = terms
+
+    @property
+    def sources(self) -> Sources:
+        """Time, ids and randomness."""
+        return self._terms.sources
 
     @property
     def ledger(self) -> Ledger:
@@ -253,6 +258,11 @@ class Desk:
         return Asked(path, lambda: flows.value(self._ledger, path, make))
 
     def _path(self, name: str, key: str | None) -> str:
+        if within.get() == UNITS:
+            raise UsageError(
+                f"A unit of a batch has no durable steps and waits, such as {name!r}: it is done again "
+                "as a whole. Start a run for it instead, by job.enqueue(…)."
+            )
         return self._ledger.numbers.next(check_step_name(name), within=within.get(), key=key)
 
 

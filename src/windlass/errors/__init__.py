@@ -39,7 +39,8 @@
     ├── ResultTimeout               result_timeout      (also a TimeoutError)
     ├── StepFailed                  step_failed
     │   ├── ChildFailed             child_failed
-    │   └── ChildrenFailed          children_failed
+    │   ├── ChildrenFailed          children_failed
+    │   └── BatchFailed             batch_failed
     ├── WaitTimeout                 wait_timeout        (also a TimeoutError)
     ├── Nondeterminism              nondeterminism
     ├── RunFailed                   run_failed
@@ -83,6 +84,7 @@ from windlass.errors.runs import (
     WorkerDisrupted,
 )
 from windlass.errors.steps import (
+    BatchFailed,
     ChildFailed,
     ChildrenFailed,
     Nondeterminism,
@@ -119,6 +121,7 @@ __all__ = [
     "BadDuration",
     "BadOption",
     "BadPayload",
+    "BatchFailed",
     "BadToken",
     "ChildFailed",
     "ChildrenFailed",

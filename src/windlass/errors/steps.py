@@ -83,6 +83,34 @@ class ChildrenFailed(StepFailed):
         )
 
 
+class BatchFailed(StepFailed):
+    """A batch did not do all of its units, or too many of them failed. `failed` of `processed` units
+    have failed, of `total`; `stopped` is `max_failed` if that ended it."""
+
+    code = "batch_failed"
+
+    def __init__(
+        self, processed: int, failed: int, total: int | None, stopped: str | None, first: str | None
+    ) -> None:
+        super().__init__("shards", None, 1, "fatal")
+        self.args = (processed, failed, total, stopped, first)
+        self.processed = processed
+        self.failed = failed
+        self.total = total
+        self.stopped = stopped
+        self.first = first
+
+    def __str__(self) -> str:
+        of = "" if self.total is None else f" of {self.total:,}"
+        first = f" {self.first}" if self.first else ""
+        if self.stopped is not None:
+            return (
+                f"The batch was stopped after {self.processed:,}{of} units: {self.failed:,} have "
+                f"failed, more than max_failed allows.{first}"
+            )
+        return f"The batch has done {self.processed:,}{of} units, and some of its shards failed.{first}"
+
+
 class WaitTimeout(WindlassError, TimeoutError):
     """What a run waited for did not come in time. That is recorded: it stays so."""
 

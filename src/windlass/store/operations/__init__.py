@@ -7,6 +7,7 @@ name (`store/sqlite`, `store/postgres`), and is refused if one is missing.
 
 from windlass.store.operations.artifacts import ArtifactOperations
 from windlass.store.operations.audit import AuditOperations
+from windlass.store.operations.batches import BatchOperations
 from windlass.store.operations.children import ChildOperations
 from windlass.store.operations.control import ControlOperations
 from windlass.store.operations.declare import Access, Call, Operation, implementations
@@ -26,6 +27,7 @@ class Operations(
     WorkerOperations,
     StepOperations,
     ChildOperations,
+    BatchOperations,
     JobOperations,
     ScheduleOperations,
     ArtifactOperations,

@@ -6,6 +6,7 @@ from windlass.store.operations import Call, Operations, implementations
 from windlass.store.postgres import (
     artifacts,
     audit,
+    batches,
     children,
     control,
     inspection,
@@ -22,6 +23,7 @@ T = TypeVar("T")
 _FUNCTIONS = implementations(
     Operations,
     *(runs, control, workers, jobs, schedules, artifacts, inspection, steps, children, audit),
+    batches,
 )
 
 

@@ -9,6 +9,7 @@ from windlass.store.sqlite import (
     approvals,
     artifacts,
     audit,
+    batches,
     bulk,
     changing,
     children,
@@ -25,6 +26,7 @@ from windlass.store.sqlite import (
     signals,
     steps,
     sweep,
+    units,
     workers,
 )
 from windlass.store.sqlite.open_transaction import AtOnce, OpenTransaction
@@ -37,6 +39,7 @@ _FUNCTIONS = implementations(
     Operations,
     *(runs, listing, enqueue, control, bulk, workers, finish, sweep, jobs, schedules, firing),
     *(artifacts, inspection, feed, changing, steps, signals, approvals, children, audit),
+    *(batches, units),
 )
 _DECLARED = declared(Operations)
 # Calls of these operations that wait together are done as one. The last function makes a list of
