@@ -45,11 +45,18 @@ ALL = (
         base="windlass.client.approval_faces:ApprovalFaces",
     ),
     Faces(
+        source="client/batches.py",
+        verbs="BatchVerbs",
+        target="client/batch_faces.py",
+        name="BatchFaces",
+        base="windlass.client.history_faces:HistoryFaces",
+    ),
+    Faces(
         source="client/verbs.py",
         verbs="RunVerbs",
         target="client/run_faces.py",
         name="RunFaces",
-        base="windlass.client.history_faces:HistoryFaces",
+        base="windlass.client.batch_faces:BatchFaces",
     ),
     Faces(
         source="client/run_past.py",

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
+    from windlass.batch_job import BatchJob
     from windlass.client import BulkResult, Request, Run, Selection
     from windlass.context import Context, SyncContext
     from windlass.domain.approval import Approval, ApprovalRequest, OpenApproval
     from windlass.domain.audit import AuditEntry
+    from windlass.domain.batch import BatchCounts, FailedUnit
     from windlass.domain.counts import Count, Counts, QueueState
     from windlass.domain.event import AttemptOutcome, EventType
     from windlass.domain.failed import FailedRun
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
         BadOption,
         BadPayload,
         BadToken,
+        BatchFailed,
         ChildFailed,
         ChildrenFailed,
         ConflictError,
@@ -93,6 +96,9 @@ __all__ = [
     "BadOption",
     "BadPayload",
     "BadToken",
+    "BatchCounts",
+    "BatchFailed",
+    "BatchJob",
     "BulkResult",
     "Cancel",
     "Child",
@@ -107,6 +113,7 @@ __all__ = [
     "EventType",
     "Fail",
     "FailedRun",
+    "FailedUnit",
     "Failure",
     "Fatal",
     "Generation",
@@ -182,6 +189,8 @@ _HOMES = {
     "windlass.domain.inspection": "WorkerState",
     "windlass.domain.outcome": "Cancel ContinueAs Fail Snooze",
     "windlass.domain.phase": "PhaseState PhaseStatus",
+    "windlass.batch_job": "BatchJob",
+    "windlass.domain.batch": "BatchCounts FailedUnit",
     "windlass.domain.pipeline": "phase",
     "windlass.domain.policy": "Fatal Retry RetryAfter",
     "windlass.domain.progress": "Units",
@@ -196,7 +205,7 @@ _HOMES = {
         ProcessDied ResultMismatch ResultTimeout RunExpires RunFailed RunNotFound ScheduleBusy
         ScheduleNotFound SchemaMismatch StoreError StoreBusy StoreFull StoreRefused
         StoreUnavailable UnknownJob UsageError WindlassError WorkerDisrupted
-        ChildFailed ChildrenFailed
+        BatchFailed ChildFailed ChildrenFailed
         StepFailed WaitTimeout Nondeterminism TooManySteps TooLate InputInUse
         StepNotRecorded
         ApprovalClosed ApprovalNotFound BadToken

@@ -21,8 +21,9 @@ _SEALED = 3600.0  # seconds that are left to enqueue a batch whose units are all
 class BatchJob(Job[..., ..., Any, BatchSummary]):
     """A function that is called for each of many units, by many workers: see `app.batch`.
 
-    `enqueue(units=…)` takes a range, a list, or anything else that can be iterated over; what else the
-    function takes is given by name, and is the same for all units. Calling it calls the function.
+    `enqueue(units=…)` takes a range, a list, or anything else that can be iterated over; what else
+    the function takes is given by name, and is the same for all units. Calling it calls the
+    function.
     """
 
     def __init__(self, membership: Membership, seal_timeout: float) -> None:
@@ -52,12 +53,14 @@ class BatchJob(Job[..., ..., Any, BatchSummary]):
     def enqueue(self, *args: Any, **kwargs: Any) -> Run[BatchSummary]:
         """Enqueue the batch, and return its run without waiting for its end.
 
-        `units` that do not fit into one request are stored some hundreds at a time; the run is there
-        when all of them are. If iterating over them raises, nothing is enqueued.
+        `units` that do not fit into one request are stored some hundreds at a time; the run is
+        there when all of them are. If iterating over them raises, nothing is enqueued.
         """
         units, others = self._split(args, kwargs)
         if isinstance(units, AsyncIterable):
-            raise BadOption("units", "they come from an async iterator: use `await job.aenqueue(…)`")
+            raise BadOption(
+                "units", "they come from an async iterator: use `await job.aenqueue(…)`"
+            )
         wire = self._inline(units)
         store = self._scope.store
         if wire is not None:
@@ -111,7 +114,7 @@ class BatchJob(Job[..., ..., Any, BatchSummary]):
         if isinstance(units, (str, bytes, Mapping)) or not isinstance(
             units, (Iterable, AsyncIterable)
         ):
-            why = f"{type(units).__name__} is not a range, a list, or something else to iterate over"
+            why = f"{type(units).__name__} is not a range, a list, or an iterable"
             raise BadOption("units", why)
         return units, others
 
@@ -174,7 +177,7 @@ class _Staging:
         )
         if not complete:
             raise UsageError(
-                f"The units of batch {job.name!r} came too slowly: some of them are deleted already. "
+                f"The units of batch {job.name!r} came too slowly: some are deleted already. "
                 "Give the batch a longer seal_timeout."
             )
         request = job._requested({"staged": self._count}, others)

@@ -1,21 +1,22 @@
 """Batches as jobs: `@app.batch(shard_size=500, parallel=8)`. `domain/batch.py` has the protocol.
 
-A batch is two jobs. Runs of the first, which has the name of the function, start shards and wait for them.
-Runs of the second, `<name>.shard`, are the shards: on the loop if the function is async, and in a thread
-otherwise.
+A batch is two jobs. Runs of the first, which has the name of the function, start shards and wait
+for them. Runs of the second, `<name>.shard`, are the shards: on the loop if the function is async,
+and in a thread otherwise.
 """
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
 from windlass.context import Context, SyncContext
-from windlass.domain.batch import BatchCounts
+from windlass.domain.batch import SHARDS, BatchCounts
 from windlass.domain.units import UnitCall
 from windlass.durable import batching
+from windlass.durable.acts import UNITS
 from windlass.durable.batching import Paused, Site, Terms
-from windlass.durable.tally import arun_units, run_units
+from windlass.durable.tally import Tally, Unit, arun_units, run_units
 from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption
 from windlass.job import Job
@@ -77,7 +78,8 @@ class BatchHandler:
         units = self.call.read_units(ctx._claimed.input)
         site = _site(ctx, desk)
         counts: BatchCounts = await work.run(
-            batching.SHARDS, lambda: batching.run_batch(site, self.terms, units, self.shards.request)
+            SHARDS,
+            lambda: batching.run_batch(site, self.terms, units, self.shards.request),
         )
         assert counts.total is not None, "all shards have come to their end"
         summary = BatchSummary(
@@ -125,12 +127,15 @@ class BlockingShard(_Shard):
 
     def __call__(self, ctx: SyncContext) -> Any:
         work, desk = ctx._durable()
-        body = _BlockingBody(self, ctx)
+
+        def body(units: Iterable[Unit], tally: Tally, given: dict[str, Any]) -> None:
+            run_units(self._bound(ctx, given), units, tally)
+
         while True:
-            came = work.run(batching.UNITS, self._flow(ctx, desk, body))
+            came = work.run(UNITS, self._flow(ctx, desk, body))
             if not isinstance(came, Paused):
                 return came
-            work.checkpoint(batching.UNITS)
+            work.checkpoint(UNITS)
 
 
 class AwaitedShard(_Shard):
@@ -138,38 +143,15 @@ class AwaitedShard(_Shard):
 
     async def __call__(self, ctx: Context) -> Any:
         work, desk = ctx._durable()
-        body = _AwaitedBody(self, ctx)
+
+        async def body(units: Iterable[Unit], tally: Tally, given: dict[str, Any]) -> None:
+            await arun_units(self._bound(ctx, given), units, tally)
+
         while True:
-            came = await work.run(batching.UNITS, self._flow(ctx, desk, body))
+            came = await work.run(UNITS, self._flow(ctx, desk, body))
             if not isinstance(came, Paused):
                 return came
-            await work.checkpoint(batching.UNITS)
-
-
-class _BlockingBody:
-    """Calls the function of a batch for units, in a thread."""
-
-    def __init__(self, shard: _Shard, ctx: SyncContext) -> None:
-        self._shard, self._ctx = shard, ctx
-        self._call: Callable[[Any], Any] | None = None
-
-    def __call__(self, units: Any, tally: Any, given: dict[str, Any]) -> None:
-        if self._call is None:
-            self._call = self._shard._bound(self._ctx, given)
-        run_units(self._call, units, tally)
-
-
-class _AwaitedBody(_BlockingBody):
-    """The same on the loop."""
-
-    def __init__(self, shard: _Shard, ctx: Context) -> None:
-        self._shard, self._ctx = shard, ctx  # type: ignore[assignment]
-        self._call = None
-
-    async def __call__(self, units: Any, tally: Any, given: dict[str, Any]) -> None:
-        if self._call is None:
-            self._call = self._shard._bound(self._ctx, given)
-        await arun_units(self._call, units, tally)
+            await work.checkpoint(UNITS)
 
 
 def make_batch(

@@ -115,12 +115,13 @@ class Definitions:
     ) -> Callable[[Callable[..., Any]], BatchJob]:
         """Make a function a batch: it is called for each of many units, by many workers.
 
-        `job.enqueue(units=…)` makes a run that starts shards of `shard_size` units, at most `parallel`
-        at a time. If more than `max_failed` units fail, it stops. `throttle` is asked now and then for
-        how long a shard is to wait. `source` is a generator that yields (unit, cursor), and goes on from
-        a cursor. `on_complete` is a job that is started when all is done. A shard that would take longer
-        than `split_after` gives half of its units away, if fewer than `parallel` are at work, and gives
-        its seat back after `seat_time`. The other options are those of `app.job`, for the shards too.
+        `job.enqueue(units=…)` makes a run that starts shards of `shard_size` units, at most
+        `parallel` at a time. If more than `max_failed` units fail, it stops. `throttle` is asked
+        now and then for how long a shard is to wait. `source` is a generator that yields (unit,
+        cursor), and goes on from a cursor. `on_complete` is a job that is started when all is done.
+        A shard that would take longer than `split_after` gives half of its units away, if fewer
+        than `parallel` are at work, and gives its seat back after `seat_time`. The other options
+        are those of `app.job`, for the shards too.
         """
         module = str(sys._getframe(1).f_globals.get("__name__", ""))
         said: BatchOptions = {
@@ -132,7 +133,7 @@ class Definitions:
 
         def define(function: Callable[..., Any]) -> BatchJob:
             _check_function(function)
-            called = name or getattr(function, "__name__", "")
+            called = name or str(getattr(function, "__name__", ""))
             batch, shard = make_batch(function, said, called, module)
             outer: Any = {**options, "name": called, "executor": None}
             job = self._define(batch, outer)

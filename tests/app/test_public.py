@@ -10,7 +10,7 @@ from windlass import Windlass, WindlassError
 
 NAMES = [
     "AmbiguousRun", "Approval", "ApprovalClosed", "ApprovalNotFound", "ApprovalRequest",
-    "BadToken", "OpenApproval",
+    "BadToken", "OpenApproval", "BatchCounts", "BatchFailed", "BatchJob", "FailedUnit",
     "AttemptOutcome", "BadArguments", "BadDuration", "BadOption", "BadPayload",
     "BulkResult", "Cancel", "Child", "ChildFailed", "ChildrenFailed", "SyncChild",
     "ConflictError", "Context", "ContinueAs", "Count", "Counts", "DuplicateJob", "EventType",
@@ -37,7 +37,8 @@ VERBS = [
     "aphases", "phases", "pipeline",
     "arestart", "restart",
     "apause", "aresume", "aterminate", "pause", "resume", "terminate",
-    "aaudit", "acting_as", "audit",
+    "aaudit", "acting_as", "audit", "batch", "abatch_counts", "batch_counts", "afailed_units",
+    "failed_units", "aretry_failed", "retry_failed",
     "wait_all", "acancel", "aclose", "acounts", "adiscard",
     "aenqueue", "aenqueue_many", "aevents", "aget", "alist",
     "aqueues",

@@ -229,6 +229,7 @@ select p.proname, p.prosrc ~* '(insert into|update windlass|delete from|for (no 
 """
 READS = {
     "backlog", "coming_schedules", "count_runs", "due_schedules", "find_runs", "get_artifact",
+    "get_batch", "list_failed_units", "list_units",
     "get_job", "get_runs", "get_schedule", "has_ended", "ids_between", "inspect_demand",
     "list_audit",
     "inspect_overdue", "inspect_workers", "json_text", "list_approvals", "list_attempts",

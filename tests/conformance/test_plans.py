@@ -320,6 +320,11 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "children": (
             ops.list_children("default", one.id, None, None, 50), "children_by_step", 50,
         ),
+        "batch": (ops.get_batch("default", one.id), "shards_pkey", 50),
+        "failed units": (
+            ops.list_failed_units("default", one.id, -1, 50), "unit_failures_pkey", 50,
+        ),
+        "units": (ops.list_units("default", one.id, 5), "units_pkey", 50),
         "signal what runs": (ops.signal(one, "x", msgspec.Raw(b"1"), None), "leases_pkey", 50),
         "signal with a key": (ops.signal(one, "x", msgspec.Raw(b"1"), SOURCES.new_id()),
                               "signals_by_key", 50),

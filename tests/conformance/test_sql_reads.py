@@ -18,10 +18,12 @@ from tests.conformance.kit import JOB, Driver, held_of, make_worker, raw
 from tests.conformance.places import PostgresPlace, opened
 from tests.conformance.test_roles import Login, login
 from windlass.domain.artifact import Artifact
+from windlass.domain.batch import NewBatch, ShardWrite, UnitFailure
 from windlass.domain.counts import By
 from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
-from windlass.domain.run import JobRow, Options
+from windlass.domain.report import ErrorInfo
+from windlass.domain.run import JobRow, Options, RunRef
 from windlass.domain.scheduling.rows import ScheduleFilter, ScheduleRef
 from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.sources import Sources
@@ -72,6 +74,17 @@ def _reads(drive: Driver) -> Calls:
     drive.call(ops.signal(waits, "other", raw(1 / 3), None))
     step = StepWrite(path="kid", kind=StepKind.CHILD, state=StepState.WAITING)
     drive.call(ops.start_children(held_of(held), step, 0, [drive.new()], None))
+    batch = drive.start()
+    drive.call(ops.open_batch(held_of(batch), NewBatch(total=1, size=1, shards=1), True))
+    shards = StepWrite(path="shards", kind=StepKind.CHILDREN, state=StepState.WAITING)
+    shard = drive.new()
+    drive.call(ops.start_children(held_of(batch), shards, 0, [shard], None))
+    taken = drive.take(RunRef(shard.tenant, shard.id))
+    drive.call(ops.open_shard(held_of(taken)))
+    failure = UnitFailure(n=0, unit=raw(1 / 3), error=ErrorInfo(type="E", message="no"))
+    flush = ShardWrite(succeeded=0, failed=1, failures=(failure,))
+    drive.call(ops.flush_shard(held_of(taken), flush))
+    drive.call(ops.stage_units("default", batch.id, 0, [raw(1 / 3)], 60.0))
     asking = drive.start()
     drive.finish(asking, Outcome.CONTINUED)
     asking = drive.take(asking.ref)
@@ -106,6 +119,9 @@ def _reads(drive: Driver) -> Calls:
             ops.list_signals("default", waits.id, 0, 10),
             ops.list_children("default", held.id, None, None, 10),
             ops.list_approvals("default", None, 10),
+            ops.get_batch("default", batch.id),
+            ops.list_failed_units("default", batch.id, -1, 10),
+            ops.list_units("default", batch.id, 0),
             ops.list_generations("default", asking.id, 0, 10),
             ops.backlog(None, None),
             ops.list_workers(),

@@ -23,6 +23,7 @@ WAITING = "docs/waiting.md"
 CHILDREN = "docs/children.md"
 CONTROL = "docs/control.md"
 PIPELINES = "docs/pipelines.md"
+BATCHES = "docs/batches.md"
 ROOT = Path(__file__).parents[2]
 
 
@@ -393,3 +394,34 @@ def test_a_canceled_run_begins_anew(load: Load, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == "queued\n"
     drain(page.app).check()
     assert run.refresh().result == 300
+
+
+@pytest.mark.examples(BATCHES, "reindex.py")
+def test_a_batch_is_done_unit_by_unit(load: Load) -> None:
+    page = load("reindex.py")
+    run = page.reindex.enqueue(units=range(10_000), index="next")
+    assert end(page.app, run).raw_result["succeeded"] == 10_000
+    assert sorted(page.indexed) == list(range(10_000))
+    counts = run.batch_counts()
+    assert (counts.total, counts.processed, counts.failed) == (10_000, 10_000, 0)
+
+
+@pytest.mark.examples(BATCHES, "export.py")
+def test_a_batch_reads_its_source(load: Load) -> None:
+    page = load("export.py")
+    run = page.export.enqueue(first=1)
+    assert end(page.app, run).raw_result["total"] == 1200
+    assert len(page.exported) == 1200
+
+
+@pytest.mark.examples(BATCHES, "mails.py")
+def test_failed_units_of_a_batch_are_done_again(load: Load) -> None:
+    page = load("mails.py")
+    run = page.send_mail.enqueue(units=range(10))
+    assert end(page.app, run).raw_result["failed"] == 2
+    assert [(unit.n, unit.error.message) for unit in run.failed_units()] == [
+        (3, "no address for 3"), (7, "no address for 7"),
+    ]  # fmt: skip
+    page.blocked.clear()
+    again = run.retry_failed()
+    assert end(page.app, again).raw_result["succeeded"] == 2

@@ -180,6 +180,7 @@ def test_codes_are_pinned() -> None:
         "StepFailed": "step_failed",
         "ChildFailed": "child_failed",
         "ChildrenFailed": "children_failed",
+        "BatchFailed": "batch_failed",
         "WaitTimeout": "wait_timeout",
         "Nondeterminism": "nondeterminism",
         "TooManySteps": "too_many_steps",

@@ -72,6 +72,44 @@ def test_pipelines_survive_kills_at_random_points(stage: Stage, fleet: Fleet) ->
         assert (run.progress, run.phase) == (1.0, "third")
 
 
+def test_batches_survive_kills_and_count_exactly(stage: Stage, fleet: Fleet) -> None:
+    """F27, the short form: whoever is killed, each unit is counted once."""
+    kill_batch(stage, fleet, units=20_000, pause=0.5)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_batch_of_100_000_units_survives_kills(stage: Stage, fleet: Fleet) -> None:
+    """F27, the long form."""
+    kill_batch(stage, fleet, units=100_000, pause=0.5)
+
+
+def kill_batch(stage: Stage, fleet: Fleet, *, units: int, pause: float) -> None:
+    job = stage.app.jobs["counting"]
+    run = stage.app.enqueue(job.name, {"units": {"range": [0, units, 1]}})
+    squad = [fleet.worker(**SEATS) for _ in range(4)]
+    fleet.await_workers(*squad)
+    blow = 0
+    while run.refresh().finished_at is None and blow < 40:
+        counts = run.batch_counts()  # they add up at every read
+        assert counts.processed == counts.succeeded + counts.failed <= units
+        rest(pause)
+        squad[blow % 4].kill()
+        squad[blow % 4] = fleet.worker(**SEATS)
+        blow += 1
+    eventually(lambda: run.refresh().finished_at is not None, within=60, what="the batch has ended")
+
+    assert run.status is Status.SUCCEEDED, run.error
+    failed = len([n for n in range(units) if n % 97 == 13])
+    counts = run.batch_counts()
+    assert (counts.total, counts.succeeded, counts.failed) == (units, units - failed, failed)
+    numbers: list[int] = []
+    while page := run.failed_units(after=numbers[-1] if numbers else -1, limit=1000):
+        numbers += [each.n for each in page]
+    assert numbers == list(range(13, units, 97))
+    stage.check(acked=[run.id], witnessed=False)
+
+
 def send(run: Run, random: Random) -> None:
     """Answer the run, twice: the second time must not count."""
     for _ in range(2):

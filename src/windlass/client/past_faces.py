@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from windlass.client.run import Run
     from windlass.client.run_past import PastVerbs
     from windlass.domain.audit import AuditEntry
+    from windlass.domain.batch import BatchCounts, FailedUnit
     from windlass.domain.phase import PhaseState
     from windlass.domain.run import Event
     from windlass.domain.step import Generation, Signal, Step
@@ -71,6 +72,36 @@ class PastFaces:
         """As `phases`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.phases())
+
+    def batch_counts(self) -> BatchCounts:
+        """How far the batch is, in numbers that add up; see `app.batch_counts`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.batch_counts())
+
+    async def abatch_counts(self) -> BatchCounts:
+        """As `batch_counts`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.batch_counts())
+
+    def failed_units(self, *, after: int = -1, limit: int = 100) -> Sequence[FailedUnit]:
+        """List the units of the batch that failed, with their errors; see `app.failed_units`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.failed_units(after=after, limit=limit))
+
+    async def afailed_units(self, *, after: int = -1, limit: int = 100) -> Sequence[FailedUnit]:
+        """As `failed_units`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.failed_units(after=after, limit=limit))
+
+    def retry_failed(self) -> Run[Any]:
+        """Enqueue a new batch of the units that failed; see `app.retry_failed`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.retry_failed())
+
+    async def aretry_failed(self) -> Run[Any]:
+        """As `retry_failed`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.retry_failed())
 
     def audit(self) -> Sequence[AuditEntry]:
         """List what operators did to the run, the latest first; see `app.audit`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, overload
 
-from windlass.client.history_faces import HistoryFaces
+from windlass.client.batch_faces import BatchFaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from windlass.duration import Duration
 
 
-class RunFaces(HistoryFaces):
+class RunFaces(BatchFaces):
     """Every verb of RunVerbs, blocking and, with an `a` before it, async."""
 
     __slots__ = ()

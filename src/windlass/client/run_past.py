@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.client.scope import Scope, Verbs
 from windlass.domain.audit import AuditEntry
+from windlass.domain.batch import BatchCounts, FailedUnit
 from windlass.domain.phase import PhaseState
 from windlass.domain.run import Event
 from windlass.domain.step import Generation, Signal, Step
@@ -43,6 +44,18 @@ class PastVerbs(Verbs):
     def phases(self) -> Flow[Sequence[PhaseState]]:
         """List the phases of the run, in order, and how far each is; see `app.phases`."""
         return (yield from self._runs.phases(self._run.id))
+
+    def batch_counts(self) -> Flow[BatchCounts]:
+        """How far the batch is, in numbers that add up; see `app.batch_counts`."""
+        return (yield from self._runs.batch_counts(self._run.id))
+
+    def failed_units(self, *, after: int = -1, limit: int = 100) -> Flow[Sequence[FailedUnit]]:
+        """List the units of the batch that failed, with their errors; see `app.failed_units`."""
+        return (yield from self._runs.failed_units(self._run.id, after=after, limit=limit))
+
+    def retry_failed(self) -> Flow["Run[Any]"]:
+        """Enqueue a new batch of the units that failed; see `app.retry_failed`."""
+        return (yield from self._runs.retry_failed(self._run.id))
 
     def audit(self) -> Flow[Sequence[AuditEntry]]:
         """List what operators did to the run, the latest first; see `app.audit`."""

@@ -12,6 +12,7 @@ import msgspec
 from windlass import codec
 from windlass.acting import actor
 from windlass.client.announce import publish_moved
+from windlass.client.batches import BatchVerbs
 from windlass.client.changing import ChangeOptions, ask_again, check_changes, check_input
 from windlass.client.enqueue import enqueue
 from windlass.client.filters import (
@@ -24,7 +25,6 @@ from windlass.client.filters import (
     check_reason,
     make_filter,
 )
-from windlass.client.history import HistoryVerbs
 from windlass.client.paging import whole_page
 from windlass.client.requests import UsingOptions, check_time
 from windlass.client.run import Run
@@ -42,7 +42,7 @@ from windlass.store.operations import Call
 _EVENTS = 1000  # at once
 
 
-class RunVerbs(HistoryVerbs):
+class RunVerbs(BatchVerbs):
     """Look, wait, signal, cancel, pause, resume, terminate, retry, run again, and more."""
 
     def get(self, run: str) -> Flow[Run]:

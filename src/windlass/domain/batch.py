@@ -1,34 +1,38 @@
 """Batches: runs over many units, cut into shards. The protocol, for both stores.
 
-A batch is a run. Its handler, which Windlass brings along, starts *shards* as its children and waits for
-them without a seat. A shard is a run over the units ``first`` to ``until`` of the batch: it calls the
-function for one unit after another, and writes down how far it is. A batch whose units come from a
-*source*, a generator in the worker, has one shard; its place is what the source says it is.
+A batch is a run. Its handler, which Windlass brings along, starts *shards* as its children and
+waits for them without a seat. A shard is a run over the units ``first`` to ``until`` of the batch:
+it calls the function for one unit after another, and writes down how far it is. A batch whose units
+come from a *source*, a generator in the worker, has one shard; its place is what the source says it
+is.
 
-What is written of a shard is its row of ``shards``: how many units succeeded, how many failed, and of a
-source its ``place``. There is no other counter. The next unit of a range is ``first + succeeded + failed``,
-and the numbers of a batch are the sum over its shards, so they add up whenever they are read.
+What is written of a shard is its row of ``shards``: how many units succeeded, how many failed, and
+of a source its ``place``. There is no other counter. The next unit of a range is ``first +
+succeeded + failed``, and the numbers of a batch are the sum over its shards, so they add up
+whenever they are read.
 
 What is promised:
 
-- A shard writes (*flushes*) at least every 500 units, or when a second has passed after a unit, and before
-  its attempt ends. A flush is one transaction under the token of the shard's lease: the counts, the place and
-  the units that failed, with their errors. So a shard whose worker dies goes on after its last flush: the
-  units since then are done again, and each is counted once.
-- The number of a shard is its place among the children of the batch. One that is started anew, because an
-  operator retries the batch, goes on where its predecessor stopped. A predecessor that still runs, after a
-  restart, can write nothing: it is no longer linked to the batch.
-- A shard that has long to go, while the batch could have more shards at work, gives the second half of what
-  it has left to a new one. Both rows, the new run and its link are one transaction, under the token of the
-  shard that splits. The batch cannot end meanwhile: that shard is still live.
-- A unit that fails is a row of ``unit_failures`` and stops nobody. If more than ``max_failed`` have failed, the
-  flush that says so marks the batch as stopped; the other shards see that at their next flush, and all end
-  as canceled. The failing flushes of a batch are counted one after another: each locks its row first.
-- A batch ends once, since it is a run: succeeded if all its shards have succeeded, failed otherwise.
+- A shard writes (*flushes*) at least every 500 units, or when a second has passed after a unit, and
+  before its attempt ends. A flush is one transaction under the token of the shard's lease: the
+  counts, the place and the units that failed, with their errors. So a shard whose worker dies goes
+  on after its last flush: the units since then are done again, and each is counted once.
+- The number of a shard is its place among the children of the batch. One that is started anew,
+  because an operator retries the batch, goes on where its predecessor stopped. A predecessor that
+  still runs, after a restart, can write nothing: it is no longer linked to the batch.
+- A shard that has long to go, while the batch could have more shards at work, gives the second half
+  of what it has left to a new one. Both rows, the new run and its link are one transaction, under
+  the token of the shard that splits. The batch cannot end meanwhile: that shard is still live.
+- A unit that fails is a row of ``unit_failures`` and stops nobody. If more than ``max_failed`` have
+  failed, the flush that says so marks the batch as stopped; the other shards see that at their next
+  flush, and all end as canceled. The failing flushes of a batch are counted one after another: each
+  locks its row first.
+- A batch ends once, since it is a run: succeeded if all its shards have succeeded, failed
+  otherwise.
 
-Units that do not fit into the input of the run (a long list, an iterator) are *staged*: written in pages of
-at most 500, before there is a run. The run is enqueued when all are there, and that seals it. Pages of
-a client that dies before are deleted after ``seal_timeout``.
+Units that do not fit into the input of the run (a long list, an iterator) are *staged*: written in
+pages of at most 500, before there is a run. The run is enqueued when all are there, and that seals
+it. Pages of a client that dies before are deleted after ``seal_timeout``.
 
 What happens when it dies here:
 
@@ -36,7 +40,8 @@ What happens when it dies here:
 - between the last page and the enqueue: the same;
 - in a unit, or between units and their flush: those units are done again, at most 500 of them;
 - between the last flush of a shard and its end: the next attempt finds nothing left to do;
-- between the end of the last shard and that of the batch: its handler is called again, and looks again.
+- between the end of the last shard and that of the batch: its handler is called again, and looks
+  again.
 """
 
 from collections.abc import Sequence
@@ -155,4 +160,3 @@ class UnitPage(msgspec.Struct, frozen=True, kw_only=True):
 
     first: int = 0
     units: tuple[msgspec.Raw, ...] = ()
-

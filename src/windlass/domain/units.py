@@ -7,8 +7,8 @@ In the input of a run they are one of
 - ``{"staged": 12000}``: so many, staged under the id of the run;
 - nothing, if the batch has a source.
 
-The function of a batch takes the context, if it wants it, then the unit. What it takes besides is given
-when the batch is enqueued, and is the same for all units.
+The function of a batch takes the context, if it wants it, then the unit. What it takes besides is
+given when the batch is enqueued, and is the same for all units.
 """
 
 import inspect
@@ -80,10 +80,12 @@ class UnitCall:
         found = {each.name: _resolved(each, hints) for each in others}
         wanted: list[Parameter] = []
         if source is not None:
-            (cursor, *wanted), known = _read_source(source, name)
+            (_, *wanted), known = _read_source(source, name)
             found |= {p.name: _resolved(p, known) for p in wanted if p.name not in found}
         if "units" in found:
-            raise BadOption("handler", f"batch {name!r} has an argument units, which it needs itself")
+            raise BadOption(
+                "handler", f"batch {name!r} has an argument units, which it needs itself"
+            )
         ordered = sorted(found.values(), key=lambda p: p.default is not Parameter.empty)
         units = [] if source is not None else [Parameter("units", Parameter.POSITIONAL_OR_KEYWORD)]
         context = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD)
@@ -166,9 +168,7 @@ class _Shape:
         """It is never called."""
 
 
-def _read(
-    function: Callable[..., Any], name: str
-) -> tuple[bool, Sequence[Parameter], Hints]:
+def _read(function: Callable[..., Any], name: str) -> tuple[bool, Sequence[Parameter], Hints]:
     signature = reflection.read_signature(function, name)
     hints = reflection.read_hints(function, signature)
     parameters = list(signature.parameters.values())
@@ -176,7 +176,9 @@ def _read(
     parameters = parameters[takes_context:]
     reflection.refuse_unfit(parameters, hints, name)
     if not parameters:
-        raise BadOption("handler", f"batch {name!r} takes no unit: give its function a parameter for it")
+        raise BadOption(
+            "handler", f"batch {name!r} takes no unit: give its function a parameter for it"
+        )
     for each in parameters:
         if each.kind in (Parameter.VAR_KEYWORD, Parameter.POSITIONAL_ONLY):
             raise BadOption("handler", f"batch {name!r} takes {each}: name what it is given")
@@ -190,7 +192,9 @@ def _read_source(source: Callable[..., Any], name: str) -> tuple[Sequence[Parame
     signature = reflection.read_signature(source, name)
     parameters = list(signature.parameters.values())
     if not parameters:
-        why = f"that of batch {name!r} takes nothing: its first parameter is the cursor to go on from"
+        why = (
+            f"that of batch {name!r} takes nothing: its first parameter is the cursor to go on from"
+        )
         raise BadOption("source", why)
     return parameters, reflection.read_hints(source, signature)
 

@@ -94,9 +94,7 @@ def _plan(site: Site, terms: Terms, units: Units, *, begins: bool) -> StepFlow[i
     """How many shards there are; a batch that begins, or is retried, is opened."""
     anew = site.ledger.find(PLAN, StepKind.VALUE) is None
     if not begins:
-        counts: BatchCounts | None = yield site.operations.get_batch(
-            site.held.tenant, site.held.id
-        )
+        counts: BatchCounts | None = yield site.operations.get_batch(site.held.tenant, site.held.id)
         if counts is not None:
             return counts.shards
     size, total = terms.shard_size, units.total
@@ -291,7 +289,9 @@ class Supply:
 
     def _pair(self, tally: Tally, pair: object) -> Unit:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise UsageError(f"The source of {self._call.arguments.job!r} must yield (unit, cursor).")
+            raise UsageError(
+                f"The source of {self._call.arguments.job!r} must yield (unit, cursor)."
+            )
         unit, place = pair
         return Unit(tally.next, partial(_same, unit), partial(_encoded, unit), place)
 

@@ -260,8 +260,8 @@ class Desk:
     def _path(self, name: str, key: str | None) -> str:
         if within.get() == UNITS:
             raise UsageError(
-                f"A unit of a batch has no durable steps and waits, such as {name!r}: it is done again "
-                "as a whole. Start a run for it instead, by job.enqueue(…)."
+                f"A unit of a batch has no durable steps and waits, such as {name!r}: it is done "
+                "again as a whole. Start a run for it instead, by job.enqueue(…)."
             )
         return self._ledger.numbers.next(check_step_name(name), within=within.get(), key=key)
 

@@ -10,6 +10,7 @@ from windlass.engine.scheduler import Scheduler
 from windlass.engine.service import News, Service
 from windlass.engine.sweeper import Sweeper
 from windlass.engine.throttle import Throttle
+from windlass.engine.unit_sweeper import UnitSweeper
 
 
 def make_services(environment: Environment) -> Sequence[Service]:
@@ -17,6 +18,7 @@ def make_services(environment: Environment) -> Sequence[Service]:
     return [
         Sweeper(environment),
         Scheduler(environment),
+        UnitSweeper(environment),
     ]
 
 

@@ -84,8 +84,8 @@ class ChildrenFailed(StepFailed):
 
 
 class BatchFailed(StepFailed):
-    """A batch did not do all of its units, or too many of them failed. `failed` of `processed` units
-    have failed, of `total`; `stopped` is `max_failed` if that ended it."""
+    """A batch did not do all of its units, or too many of them failed. `failed` of `processed`
+    units have failed, of `total`; `stopped` is `max_failed` if that ended it."""
 
     code = "batch_failed"
 
@@ -108,7 +108,8 @@ class BatchFailed(StepFailed):
                 f"The batch was stopped after {self.processed:,}{of} units: {self.failed:,} have "
                 f"failed, more than max_failed allows.{first}"
             )
-        return f"The batch has done {self.processed:,}{of} units, and some of its shards failed.{first}"
+        done = f"The batch has done {self.processed:,}{of} units"
+        return f"{done}, and some of its shards failed.{first}"
 
 
 class WaitTimeout(WindlassError, TimeoutError):

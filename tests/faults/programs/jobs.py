@@ -93,6 +93,10 @@ def define_jobs(app: Windlass, witness: Witness, only: list[str] | None = None) 
     for name, mixed in (("pipeline", True), ("pipeline_in_thread", False)):
         if only is None or name in only:
             app.pipeline(name, *pipeline_phases(witness, mixed=mixed), max_attempts=1)
+    if only is None or "counting" in only:
+        app.batch(name="counting", shard_size=500, parallel=8, split_after="1s", max_attempts=50)(
+            counted_unit(witness)
+        )
     if "hopeless" in app.jobs:
 
         @app.jobs["hopeless"].on_failure(max_attempts=1)
@@ -280,6 +284,18 @@ def durable_handlers(app: Windlass, witness: Witness) -> list[Any]:
         return found
 
     return [leaf, workflow, workflow_in_thread]
+
+
+def counted_unit(witness: Witness) -> Any:
+    """The function of a batch: every 97th unit fails, and each third takes a while."""
+
+    async def counting(unit: int) -> None:
+        if unit % 97 == 13:
+            raise ValueError(f"unit {unit}")
+        if unit % 3 == 0:
+            await asyncio.sleep(0)
+
+    return counting
 
 
 def pipeline_phases(witness: Witness, *, mixed: bool) -> list[Any]:

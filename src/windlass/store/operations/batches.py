@@ -38,7 +38,8 @@ class BatchOperations:
 
     @write(patient=True, for_handlers=True)
     def flush_shard(self, held: Held, shard: ShardWrite) -> Flushed | None:
-        """Write down how far a shard is, under its token. None: the lease, or its place, is lost."""
+        """Write down how far a shard is, under its token. None: the lease, or its place, is
+        lost."""
 
     @write(new_work=True, patient=True, for_handlers=True)
     def split_shard(self, held: Held, at: int, until: int, run: NewRun) -> bool | None:
@@ -64,7 +65,8 @@ class BatchOperations:
 
     @write(patient=True)
     def drop_units(self, tenant: str, batch: str) -> bool:
-        """Delete what was staged for a batch; false if nothing was, or there is a run of that id."""
+        """Delete what was staged for a batch; false if nothing was, or there is a run of that
+        id."""
 
     @write()
     def sweep_units(self, limit: int) -> int:

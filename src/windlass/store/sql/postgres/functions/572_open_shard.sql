@@ -23,7 +23,10 @@ begin
   select b.tenant, b.run, v_place.n, case when b.total is null then 0 else v_place.n::bigint * b.size end,
          case when b.total is not null
               then least(b.total, (v_place.n::bigint + 1) * b.size) end
-    from windlass.batches b where b.tenant = p_tenant and b.run = v_place.batch
+    from windlass.batches b
+   where b.tenant = p_tenant and b.run = v_place.batch
+     and not exists (select 1 from windlass.shards s
+                      where s.tenant = p_tenant and s.batch = v_place.batch and s.n = v_place.n)
   on conflict (tenant, batch, n) do nothing;
   return (
     select json_build_object('batch', v_place.batch, 'n', s.n, 'first', s.first, 'until', s.until, 'succeeded', s.succeeded,

@@ -29,8 +29,10 @@ select total, size, shards, stopped from batches where tenant = :tenant and run 
 insert into shards (tenant, batch, n, first, until)
 select b.tenant, b.run, :n, iif(b.total is null, 0, :n * b.size),
        iif(b.total is null, null, min(b.total, (:n + 1) * b.size))
-  from batches b where b.tenant = :tenant and b.run = :batch
-on conflict (tenant, batch, n) do nothing
+  from batches b
+ where b.tenant = :tenant and b.run = :batch
+   and not exists (select 1 from shards s
+                    where s.tenant = b.tenant and s.batch = b.run and s.n = :n)
 
 -- name: put_shard
 insert into shards (tenant, batch, n, first, until)

@@ -1,0 +1,354 @@
+"""Batches: every unit counted once, shards that go on, split, stop and are retried."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.fixtures.apps import working
+from windlass import (
+    BadOption,
+    BatchFailed,
+    Context,
+    FailedRun,
+    RunFailed,
+    Status,
+    SyncContext,
+    UsageError,
+    Windlass,
+)
+
+
+async def test_a_range_is_done_unit_by_unit(app: Windlass) -> None:
+    seen: Counter[tuple[int, str]] = Counter()
+
+    @app.batch(shard_size=10, parallel=3)
+    async def index(unit: int, into: str = "a") -> None:
+        seen[unit, into] += 1
+
+    run = await index.aenqueue(units=range(5, 105, 2), into="b")
+    async with working(app):
+        ended = await run.await_end(timeout=30)
+
+    assert ended.result == {"run": run.id, "total": 50, "succeeded": 50, "failed": 0}
+    assert seen == Counter({(n, "b"): 1 for n in range(5, 105, 2)})
+    counts = await ended.abatch_counts()
+    assert (counts.total, counts.processed, counts.left) == (50, 50, 0)
+    assert (counts.shards, counts.shards_done, counts.stopped) == (5, 5, None)
+    assert {child.job for child in await ended.achildren()} == {"index.shard"}
+
+
+async def test_lists_iterators_and_async_iterators(app: Windlass) -> None:
+    seen: Counter[str] = Counter()
+
+    @app.batch(shard_size=400, parallel=2)
+    def greet(ctx: SyncContext, unit: str) -> None:
+        assert ctx.job == "greet.shard"
+        seen[unit] += 1
+
+    async def some() -> AsyncIterator[str]:
+        for n in range(3):
+            yield f"async-{n}"
+
+    short = await greet.aenqueue(["a", "b"])
+    long = await greet.aenqueue(units=(f"iter-{n}" for n in range(1203)))
+    other = await greet.aenqueue(units=some())
+    nothing = await greet.aenqueue(units=[])
+    async with working(app):
+        ended = [await run.await_end(timeout=30) for run in (short, long, other, nothing)]
+
+    results: list[Any] = [run.result for run in ended]
+    assert [result["succeeded"] for result in results] == [2, 1203, 3, 0]
+    assert set(seen.values()) == {1}
+    assert len(seen) == 2 + 1203 + 3
+
+
+async def test_units_that_fail_are_kept_and_done_again_alone(app: Windlass) -> None:
+    mended = False
+    seen: Counter[int] = Counter()
+
+    @app.batch(shard_size=7)
+    async def mail(unit: int, subject: str) -> None:
+        seen[unit] += 1
+        if unit % 10 == 3 and not mended:
+            raise ValueError(f"no address {unit}")
+
+    run = await mail.aenqueue(range(30), subject="hi")
+    async with working(app):
+        first = await run.await_end(timeout=30)
+        failed = await first.afailed_units()
+        rest = await first.afailed_units(after=3)
+        mended = True
+        again = await first.aretry_failed()
+        second = await again.await_end(timeout=30)
+        with pytest.raises(UsageError, match="No unit of run"):
+            await second.aretry_failed()
+
+    assert first.status is Status.SUCCEEDED
+    assert (first.result["succeeded"], first.result["failed"]) == (27, 3)  # type: ignore[index]
+    assert [(each.n, each.error.message) for each in failed] == [
+        (3, "no address 3"), (13, "no address 13"), (23, "no address 23"),
+    ]  # fmt: skip
+    assert [each.n for each in rest] == [13, 23]
+    assert second.result == {"run": again.id, "total": 3, "succeeded": 3, "failed": 0}
+    assert {n for n, times in seen.items() if times == 2} == {3, 13, 23}
+
+
+async def test_too_many_failures_stop_a_batch_and_a_retry_goes_on(app: Windlass) -> None:
+    mended = False
+    seen: Counter[int] = Counter()
+    handled: list[str] = []
+
+    @app.batch(shard_size=20, parallel=1, max_failed=4)
+    async def load(unit: int) -> None:
+        seen[unit] += 1
+        if unit % 2 and not mended:
+            raise ValueError("odd")
+
+    @load.on_failure
+    async def told(run: FailedRun) -> None:
+        handled.append("told")
+
+    run = await load.aenqueue(units=range(100))
+    async with working(app):
+        ended = await run.await_end(timeout=30)
+        counts = await ended.abatch_counts()
+        assert ended.status is Status.FAILED
+        assert ended.error is not None
+        assert ended.error.type.endswith("BatchFailed")
+        assert "more than max_failed allows" in ended.error.message
+        assert counts.stopped == "max_failed"
+        assert counts.failed == 10  # those of the shard that was flushed
+        assert counts.processed == 20
+        mended = True
+        await ended.aretry()
+        ended = await ended.await_end(timeout=30)
+        counts = await ended.abatch_counts()
+
+    assert ended.status is Status.SUCCEEDED
+    assert handled == ["told"]
+    assert (counts.total, counts.succeeded, counts.failed) == (100, 90, 10)
+    assert set(seen.values()) == {1}  # no unit was done again
+
+
+async def test_a_source_goes_on_after_its_cursor(app: Windlass) -> None:
+    seen: Counter[int] = Counter()
+    cursors: list[object] = []
+    broken = True
+
+    def rows(cursor: object, upto: int) -> Iterator[tuple[int, object]]:
+        cursors.append(cursor)
+        start = 0 if cursor is None else cursor["after"] + 1  # type: ignore[index]
+        for n in range(start, upto):
+            if n == 1200 and broken:
+                raise OSError("the table is locked")
+            yield n, {"after": n}
+
+    @app.batch(source=rows, max_attempts=3, retry=None)
+    async def export(unit: int) -> None:
+        nonlocal broken
+        seen[unit] += 1
+        if unit == 1199:
+            asyncio.get_running_loop().call_later(0.05, lambda: mend())
+
+    def mend() -> None:
+        nonlocal broken
+        broken = False
+
+    run = await export.aenqueue(upto=1700)
+    async with working(app):
+        ended = await run.await_end(timeout=30)
+
+    assert ended.result == {"run": run.id, "total": 1700, "succeeded": 1700, "failed": 0}
+    assert set(seen.values()) == {1}
+    assert cursors[0] is None
+    assert {"after": 1199} in cursors
+
+
+async def test_a_slow_shard_splits_itself(app: Windlass) -> None:
+    workers: set[str] = set()
+
+    @app.batch(shard_size=60, parallel=4, split_after=0.5)
+    async def scan(ctx: Context, unit: int) -> None:
+        if unit < 60:  # one range is 50 times slower
+            workers.add(ctx.run_id)
+            await asyncio.sleep(0.05)
+        else:
+            await asyncio.sleep(0.001)
+
+    run = await scan.aenqueue(units=range(240))
+    began = time.monotonic()
+    async with working(app):
+        ended = await run.await_end(timeout=60)
+    counts = await ended.abatch_counts()
+
+    assert (counts.total, counts.succeeded, counts.failed) == (240, 240, 0)
+    assert counts.shards > 4
+    assert len(workers) > 1
+    assert time.monotonic() - began < 60 * 0.05 + 10
+    children = await ended.achildren()
+    assert {child.parent for child in children} == {run.id}
+
+
+async def test_a_shard_gives_its_seat_back_and_a_throttle_is_asked(app: Windlass) -> None:
+    seen: Counter[int] = Counter()
+    busy = [0.05, None, False]
+
+    @app.batch(shard_size=3000, seat_time="0s", throttle=lambda: busy.pop(0) if busy else None)
+    async def count(unit: int) -> None:
+        seen[unit] += 1
+
+    @app.batch(shard_size=3000, throttle=lambda: busy.pop(0) if busy else None)
+    async def slow(unit: int) -> None:
+        seen[unit] += 1
+
+    run = await slow.aenqueue(units=range(2000))
+    async with working(app):
+        ended = await run.await_end(timeout=30)
+    assert ended.result["succeeded"] == 2000  # type: ignore[index]
+    (shard,) = await ended.achildren()
+    assert shard.attempt == 2
+    assert set(seen.values()) == {1}
+
+
+async def test_on_complete_is_started_once(app: Windlass) -> None:
+    told: list[Any] = []
+
+    @app.job
+    async def report(batch: dict[str, Any]) -> None:
+        told.append(batch)
+
+    @app.batch(shard_size=2, on_complete=report)
+    async def work(unit: int) -> None: ...
+
+    run = await work.aenqueue(units=range(5))
+    async with working(app):
+        ended = await run.await_end(timeout=30)
+        for child in await ended.achildren():
+            await child.await_end(timeout=30)
+    assert told == [ended.result]
+
+
+async def test_a_batch_that_is_canceled_cancels_its_shards(app: Windlass) -> None:
+    begun = asyncio.Event()
+
+    @app.batch(shard_size=10, parallel=2)
+    async def hang(unit: int) -> None:
+        begun.set()
+        await asyncio.sleep(3600)
+
+    run = await hang.aenqueue(units=range(100))
+    async with working(app):
+        await asyncio.wait_for(begun.wait(), 30)
+        await run.acancel()
+        ended = await run.await_end(timeout=30)
+        shards = [await child.await_end(timeout=30) for child in await ended.achildren()]
+    assert ended.status is Status.CANCELED
+    assert {shard.status for shard in shards} == {Status.CANCELED}
+
+
+async def test_a_shard_can_be_paused_and_goes_on(app: Windlass) -> None:
+    seen: Counter[int] = Counter()
+    halfway, goes_on = asyncio.Event(), asyncio.Event()
+
+    @app.batch(shard_size=1000)
+    async def walk(unit: int) -> None:
+        seen[unit] += 1
+        if unit == 50:
+            halfway.set()
+            await goes_on.wait()
+
+    run = await walk.aenqueue(units=range(100))
+    async with working(app):
+        await asyncio.wait_for(halfway.wait(), 30)
+        (shard,) = await run.achildren()
+        await shard.apause()
+        await asyncio.sleep(0)
+        goes_on.set()
+        while (await shard.arefresh()).status is not Status.PAUSED:
+            if (await shard.arefresh()).status is Status.SUCCEEDED:
+                break  # it was done before it heard of it
+            await asyncio.sleep(0.01)
+        await shard.aresume() if shard.status is Status.PAUSED else None
+        ended = await run.await_end(timeout=30)
+    assert ended.result["succeeded"] == 100  # type: ignore[index]
+    assert set(seen.values()) == {1}
+
+
+async def test_units_have_no_steps(app: Windlass) -> None:
+    @app.batch()
+    async def stepping(ctx: Context, unit: int) -> None:
+        await ctx.step("charge", asyncio.sleep, 0)
+
+    run = await stepping.aenqueue(units=[1])
+    async with working(app):
+        ended = await run.await_end(timeout=30)
+        (failed,) = await ended.afailed_units()
+    assert "has no durable steps" in failed.error.message
+
+
+async def test_an_iterator_that_raises_leaves_nothing(app: Windlass) -> None:
+    @app.batch()
+    async def fill(unit: int) -> None: ...
+
+    def broken() -> Iterator[int]:
+        yield from range(1100)
+        raise OSError("the file ends here")
+
+    with pytest.raises(OSError, match="the file ends here"):
+        await fill.aenqueue(units=broken())
+    assert await app.alist(job="fill") == []
+
+
+@pytest.mark.parametrize(
+    ("units", "said"),
+    [
+        ("text", "str is not a range, a list, or an iterable"),
+        (7, "int is not a range, a list, or an iterable"),
+        ({"range": [0, 1, 1]}, "dict is not a range, a list, or an iterable"),
+    ],
+)
+def test_what_is_no_units_is_refused(app: Windlass, units: Any, said: str) -> None:
+    @app.batch()
+    async def one(unit: int) -> None: ...
+
+    with pytest.raises(BadOption, match=said):
+        one.enqueue(units=units)
+
+
+def test_definitions_that_make_no_sense_are_refused(app: Windlass) -> None:
+    async def fine(unit: int) -> None: ...
+
+    with pytest.raises(BadOption, match="0 is not a number of 1 to 1,000,000"):
+        app.batch(shard_size=0)(fine)
+    with pytest.raises(BadOption, match="is not a number of 1 to 10,000"):
+        app.batch(parallel=0)(fine)
+    with pytest.raises(BadOption, match="cannot be called"):
+        app.batch(throttle="10/s")(fine)  # type: ignore[arg-type]
+    with pytest.raises(BadOption, match="no generator function"):
+        app.batch(source=fine)(fine)
+
+    async def nothing() -> None: ...
+
+    with pytest.raises(BadOption, match="takes no unit"):
+        app.batch()(nothing)
+
+    @app.batch(shard_size=1)
+    async def tiny(unit: int) -> None: ...
+
+    with pytest.raises(BadOption, match="makes too many shards"):
+        tiny.enqueue(units=range(10**9))
+    with pytest.raises(BadOption, match="needs them"):
+        tiny.enqueue()
+
+
+def test_errors_survive_their_arguments() -> None:
+    error = BatchFailed(10, 4, 20, "max_failed", None)
+    assert str(BatchFailed(*error.args)) == str(error)
+    assert "10 of 20 units" in str(BatchFailed(10, 0, 20, None, "Shard 1: OSError: gone"))
+    assert issubclass(RunFailed, Exception)
