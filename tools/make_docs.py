@@ -33,7 +33,7 @@ VERBS = {
     Verb.BACKOFF: "it failed and will be tried again",
     Verb.SNOOZE: "the handler asked to be called later",
     Verb.SLEEP: "the handler sleeps durably, and gave its lease up",
-    Verb.HOLD: "a new child is held back: as many of its siblings are live as may be",
+    Verb.HOLD: "a new run is held back: other runs have to end first",
     Verb.WAIT: "the handler waits for a signal, and gave its lease up",
     Verb.CONTINUE: "the handler went on with another input and an empty history",
     Verb.RELEASE: "its worker stopped and gave it back",

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, get_args, overload
 
 from windlass.acting import acting_as
+from windlass.chaining import Chaining
 from windlass.client import Ground, Run, Scope, Selection
 from windlass.client.filters import SelectOptions
 from windlass.client.waiting import Completions
@@ -58,7 +59,7 @@ Names = Literal["function", "module"]
 """What a job is called unless it says: `send`, or `shop.mail.send`."""
 
 
-class Windlass(Definitions, AppFaces):
+class Windlass(Definitions, Chaining, AppFaces):
     """An application: its jobs and schedules, and the database that keeps their runs.
 
     >>> app = Windlass("sqlite:///windlass.db")

@@ -2,9 +2,12 @@
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import update_wrapper
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, Unpack
+
+import msgspec
 
 from windlass.client import Request, Run, Scope, Using
 from windlass.client.enqueue import enqueue
@@ -157,9 +160,12 @@ class Job(Generic[P, C, V_co, R_co]):
 
     def using(self, **options: Unpack[UsingOptions]) -> "Job[P, C, V_co, R_co]":
         """The same job with other options: delay, at, priority, key, key_ttl, unique, queue,
-        tags, expires, deadline, max_attempts, timeout, trace, metadata, connection.
+        tags, expires, deadline, max_attempts, timeout, trace, metadata, connection, after,
+        after_failure.
 
-        `connection` is your own transaction: the run exists if and only if that commits.
+        `connection` is your own transaction: the run exists if and only if that commits. `after`
+        are runs that have to end before; if one does not succeed, this one is canceled, or runs all
+        the same with `after_failure="run"`.
         """
         other: Job[P, C, V_co, R_co] = Job.__new__(Job)
         other.__dict__.update(self.__dict__, _using=self._using.with_(**options))
@@ -178,6 +184,18 @@ class Job(Generic[P, C, V_co, R_co]):
         default = None if args or kwargs else self.spec.default_input
         input = default or self._encoded(args, kwargs)
         return self._request(input, self.spec.signature.returns)
+
+    def link(self, **arguments: Any) -> Request[R_co]:
+        """Prepare a run for `app.chain`: its first argument is the result of the run before.
+
+        The other arguments are given by name, and checked now.
+        """
+        limit = self._scope.settings.payload_limit
+        signature = self.spec.signature
+        request: Request[R_co] = self._request(
+            signature.encode_without_first(arguments, limit=limit), signature.returns
+        )
+        return msgspec.structs.replace(request, using=replace(request.using, takes=signature.first))
 
     def request_by_name(self, input: Mapping[str, Any] | None) -> Request[Any]:
         """The same with the arguments as a dict; only where there is none, the default counts.

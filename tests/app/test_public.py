@@ -35,6 +35,7 @@ VERBS = [
     "afull_id", "agenerations", "generations", "as_completed", "await_all", "full_id", "select",
     "achildren", "children", "asignal", "asignals", "asteps", "signal", "signals", "step", "steps",
     "aphases", "phases", "pipeline",
+    "aafter", "achain", "afollowers", "after", "chain", "followers",
     "arestart", "restart",
     "apause", "aresume", "aterminate", "pause", "resume", "terminate",
     "aaudit", "acting_as", "audit", "batch", "abatch_counts", "batch_counts", "afailed_units",

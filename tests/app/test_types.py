@@ -52,6 +52,15 @@ async def bare(ctx: Context, user_id: int) -> dict[str, int]:
 def given(ctx: SyncContext, name: str, n: int = 1) -> str:
     return name
 
+@app.job
+async def told(text: str, *, loud: bool = False) -> int:
+    return len(text)
+
+assert_type(app.chain(given.request("x"), told), tuple[Run[str], Run[int]])
+assert_type(app.chain(given.request("x"), told.link(loud=True)), tuple[Run[str], Run[int]])
+app.chain(given.request("x"), bare)  # E: arg-type
+app.chain(given, told)  # E: arg-type
+
 class Busy(Exception):
     seconds = 3
 

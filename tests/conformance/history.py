@@ -28,6 +28,9 @@ I22  a child has ended if and only if its record says so; a step that has starte
      after all of them; no run waits for children that have all ended, unless a wake says so; links,
      places and what is held are as `domain/child.py` has it (see `offspring`)
 
+I23  a run that comes after others is held until it is decided; whatever decides it is noticed: by a
+     mark on what it waits for, or by a wake (see `following`)
+
 `violations` returns sentences, none where all is well. Times are those that the store wrote;
 `slack` allows for a clock that was set back meanwhile.
 """
@@ -43,6 +46,7 @@ from typing import Any
 
 import msgspec
 
+from tests.conformance.following import follower_violations
 from tests.conformance.memory import Memory
 from tests.conformance.offspring import child_violations
 from tests.conformance.places import Row, Tables
@@ -110,6 +114,7 @@ class History:
     signals: Sequence[Row] = ()
     children: Sequence[Row] = ()
     wakes: Sequence[Row] = ()
+    follows: Sequence[Row] = ()
     generations: Sequence[Row] = ()
     schedules: Sequence[Row] = ()
     schedule_slots: Sequence[Row] = ()
@@ -155,6 +160,7 @@ def violations(
     found += child_violations(
         history.runs, history.timers, history.steps, history.children, history.wakes
     )
+    found += follower_violations(history.runs, history.timers, history.follows, history.wakes)
     return found
 
 

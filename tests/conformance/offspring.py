@@ -67,7 +67,7 @@ def _wrong_links(runs: Sequence[Row], children: Sequence[Row]) -> Iterator[str]:
     for run in runs:
         name = run["tenant"], run["id"]
         links = (name in are_children) + 2 * (name in are_parents)
-        if (run["links"] or 0) != links:
+        if (run["links"] or 0) & 3 != links:
             yield f"run {name} has links {run['links']} instead of {links} (I22)"
 
 

@@ -190,6 +190,7 @@ class PostgresTables:
         "signals": "select * from windlass.signals",
         "children": "select * from windlass.children",
         "wakes": "select * from windlass.wakes",
+        "follows": "select * from windlass.follows",
         "schedules": "select * from windlass.schedules",
         "schedule_slots": "select * from windlass.schedule_slots",
         "schedule_live": "select * from windlass.schedule_live",
@@ -206,6 +207,7 @@ class PostgresTables:
         "delete from windlass.run_tags; delete from windlass.progress;"
         "delete from windlass.steps; delete from windlass.signals;"
         "delete from windlass.children; delete from windlass.wakes;"
+        "delete from windlass.follows;"
         "delete from windlass.generations;"
         "delete from windlass.schedules; delete from windlass.schedule_slots;"
         "delete from windlass.schedule_live; delete from windlass.schedule_gone;"
@@ -217,6 +219,7 @@ class PostgresTables:
         "windlass.event_rows, windlass.pages, windlass.failures,"
         "windlass.run_keys, windlass.run_tags, windlass.progress, windlass.steps,"
         "windlass.signals, windlass.generations, windlass.children, windlass.wakes,"
+        "windlass.follows,"
         "windlass.schedules,"
         "windlass.schedule_slots, windlass.schedule_live, windlass.schedule_gone,"
         "windlass.audit"
@@ -312,6 +315,7 @@ class SqliteTables:
         "signals": "select * from signals",
         "children": "select * from children",
         "wakes": "select * from wakes",
+        "follows": "select * from follows",
         "schedules": "select * from schedules",
         "schedule_slots": "select * from schedule_slots",
         "schedule_live": "select * from schedule_live",
@@ -324,12 +328,15 @@ class SqliteTables:
         "delete from attempt_rows; delete from event_rows; delete from pages;"
         "delete from failures; delete from run_keys; delete from run_tags; delete from progress;"
         "delete from steps; delete from signals; delete from children; delete from wakes;"
+        "delete from follows;"
         "delete from generations;"
         "delete from schedules; delete from schedule_slots; delete from schedule_live;"
         "delete from schedule_gone;"
         "commit"
     )
-    IDS: ClassVar = frozenset({"id", "run", "subject", "schedule", "enqueued_by", "parent", "root"})
+    IDS: ClassVar = frozenset(
+        {"id", "run", "subject", "schedule", "enqueued_by", "parent", "root", "awaited"}
+    )
     TIMES: ClassVar = frozenset(
         {"at", "gap_from", "until", "due_at", "ready_at", "scheduled_for", "alive_until"}
         | {"slot", "next_slot", "last_slot"}

@@ -233,17 +233,19 @@ READS = {
     "get_job", "get_runs", "get_schedule", "has_ended", "ids_between", "inspect_demand",
     "list_audit",
     "inspect_overdue", "inspect_workers", "json_text", "list_approvals", "list_attempts",
-    "list_children", "list_events", "list_feed", "list_generations", "list_jobs",
+    "list_children", "list_events", "list_feed", "list_follows", "list_generations", "list_jobs",
     "list_schedules", "list_signals", "list_slots", "list_steps", "list_workers",
     "look_for_ends", "now", "page_runs", "queue_ages", "schema_state",
 }  # fmt: skip
 INNER = {
     "advance_schedules", "continue_runs", "drop_slots", "edit_input", "edit_tags",
-    "edit_timeout", "hold_key", "hold_live", "hold_runs", "hold_schedule", "hold_schedules",
+    "edit_timeout", "hold_followers",
+    "hold_key", "hold_live", "hold_runs", "hold_schedule", "hold_schedules",
     "hold_worker", "keep_key", "lease_heads", "lease_named", "lock_schedule", "make_moves",
     "move_children", "note_audit", "note_child", "note_sweep", "page_events", "prune_live",
     "put_schedule",
     "reopen_run", "start_failure_runs", "start_slots", "stop_run", "take_back", "take_key",
+    "take_result",
     "take_waiting",
 }  # fmt: skip
 """Those that functions call, under their own bound, and nobody else."""

@@ -85,6 +85,7 @@ def _reads(drive: Driver) -> Calls:
     flush = ShardWrite(succeeded=0, failed=1, failures=(failure,))
     drive.call(ops.flush_shard(held_of(taken), flush))
     drive.call(ops.stage_units("default", batch.id, 0, [raw(1 / 3)], 60.0))
+    drive.add(after=(held.id,))
     asking = drive.start()
     drive.finish(asking, Outcome.CONTINUED)
     asking = drive.take(asking.ref)
@@ -118,6 +119,7 @@ def _reads(drive: Driver) -> Calls:
             ops.list_steps("default", waits.id, None, 10),
             ops.list_signals("default", waits.id, 0, 10),
             ops.list_children("default", held.id, None, None, 10),
+            ops.list_follows("default", held.id, True, 10),
             ops.list_approvals("default", None, 10),
             ops.get_batch("default", batch.id),
             ops.list_failed_units("default", batch.id, -1, 10),

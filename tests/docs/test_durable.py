@@ -21,6 +21,7 @@ from windlass.testing import answer, crash_after, drain, isolated
 STEPS = "docs/steps.md"
 WAITING = "docs/waiting.md"
 CHILDREN = "docs/children.md"
+CHAINS = "docs/chains.md"
 CONTROL = "docs/control.md"
 PIPELINES = "docs/pipelines.md"
 BATCHES = "docs/batches.md"
@@ -247,6 +248,19 @@ def test_children_one_by_one_and_many(shop: Windlass, examples: Examples) -> Non
     run = report.enqueue()
     assert end(shop, run).result == [5, [1, 2, 3]]
     assert sorted(paths(run)) == ["sales_of", "sales_of#2", "sales_of#3"]
+
+
+@pytest.mark.examples(CHAINS, "gallery.py", "After several runs")
+def test_runs_come_after_each_other(load: Load, examples: Examples) -> None:
+    page = load("gallery.py")
+    last = page.app.get(page.publish("home"))
+    (second,) = last.after()
+    assert end(page.app, last).result == "Look: picture of home, 200 wide"
+    assert second.refresh().result == "picture of home, 200 wide"
+
+    made = examples.run("After several runs", fetch=page.fetch, announce=page.announce)
+    assert len(made["done"].after()) == 3
+    assert end(page.app, made["done"]).result == "Look: all three are there"
 
 
 @pytest.mark.examples(WAITING, "Whatever comes first")

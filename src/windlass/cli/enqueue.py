@@ -67,6 +67,14 @@ if TYPE_CHECKING:
     "--metadata", metavar="JSON", callback=json_object, help="What to note about it, as an object."
 )
 @click.option("--trace", metavar="TEXT", help="The trace that it belongs to.")
+@click.option(
+    "--after", metavar="RUN", multiple=True, help="Start when this run has ended. Repeatable."
+)
+@click.option(
+    "--after-failure",
+    type=click.Choice(["cancel", "run"]),
+    help="What to do if such a run does not succeed: cancel (the default), or run all the same.",
+)
 @click.option("--wait", is_flag=True, help="Wait for the end; print the result as JSON.")
 @click.option(
     "--timeout-wait", metavar="DURATION", callback=duration, help="How long to wait at most."

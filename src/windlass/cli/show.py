@@ -61,6 +61,7 @@ def show(
         children=run.children(limit=None if all_steps or as_json else MOST_CHILDREN + 1),
         phases=run.phases(), all_steps=all_steps, all_events=all_events,
         generations=generations, generation=generation,
+        after=run.after(), followers=run.followers(),
     )  # fmt: skip
     if as_json:
         click.echo(output.to_json(_document(run, story), indent=2))
@@ -78,6 +79,8 @@ class Story:
     signals: "Sequence[Signal]" = ()
     children: "Sequence[Run]" = ()
     phases: "Sequence[PhaseState]" = ()
+    after: "Sequence[Run]" = ()
+    followers: "Sequence[Run]" = ()
     all_steps: bool = False
     all_events: bool = False
     generations: "Sequence[Generation]" = ()
@@ -164,6 +167,8 @@ def _document(run: "Run", story: Story) -> dict[str, Any]:
     found["children"] = [
         {"id": child.id, "job": child.job, "status": child.status} for child in story.children
     ]
+    for name, linked in (("after", story.after), ("followers", story.followers)):
+        found[name] = [{"id": one.id, "job": one.job, "status": one.status} for one in linked]
     found["signals"] = [signal_dict(signal) for signal in story.signals]
     if story.all_events:
         found["events"] = [_event_dict(event) for event in story.events]
@@ -205,6 +210,11 @@ def _facts(run: "Run", story: Story, now: datetime) -> Iterator[str]:
     ):
         if text:
             yield _fact(label, output.one_line(text))
+    for label, linked in (("after", story.after), ("before", story.followers)):
+        for other in linked[:MOST_CHILDREN]:
+            yield _fact(label, output.one_line(f"{other.id}, {other.job}, {other.status.value}"))
+        if len(linked) > MOST_CHILDREN:
+            yield _fact(label, f"{len(linked) - MOST_CHILDREN:,} more: --json shows all")
     yield _fact("counts", _counts(run))
     for label, moment in _times(run):
         yield _fact(label, f"{output.clock_time(moment)} ({output.ago(moment, now)})")
@@ -251,6 +261,8 @@ def _waiting(run: "Run", story: Story, now: datetime) -> str:
     due = f"due {ago(run.due_at, now)}" if run.due_at is not None else ""
     why = run.record.waiting_for or "delay"
     if why == "held":
+        if story.after:
+            return "held: it starts when the runs that it comes after have ended"
         return "held: as many of its siblings are live as may be"
     if run.waits:
         tried = {step.path for step in story.steps if step.state == "retrying"}

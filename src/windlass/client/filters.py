@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypedDict
 
+from windlass.client.ids import check_id as check_id
 from windlass.client.requests import check_instant
 from windlass.client.scope import Scope
 from windlass.domain.counts import By
@@ -115,15 +116,6 @@ def check_place(priority: int | None, queue: str | None) -> Place:
         "priority": None if priority is None else check_priority(priority),
         "queue": None if queue is None else check_name("queue", queue),
     }
-
-
-def check_id(run: object) -> str:
-    """An id as the stores know it; what cannot be one is not found, alike on both."""
-    text = run.strip().lower() if isinstance(run, str) else ""
-    digits = text.replace("-", "")
-    if len(digits) != 32 or any(c not in "0123456789abcdef" for c in digits):
-        raise RunNotFound(str(run)[:100])
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def check_prefix(text: object) -> tuple[str, str]:

@@ -80,6 +80,23 @@ class HistoryVerbs(ApprovalVerbs):
                 return found
             after = (page[-1].path, page[-1].n)
 
+    def after(self, run: str) -> Flow[Sequence[Run]]:
+        """List the runs that a run comes after, in the order given (`using(after=…)`); those that
+        were deleted are left out."""
+        return (yield from self._linked(run, followers=False))
+
+    def followers(self, run: str) -> Flow[Sequence[Run]]:
+        """List the runs that come after a run, at most the first 1,000."""
+        return (yield from self._linked(run, followers=True))
+
+    def _linked(self, run: str, *, followers: bool) -> Flow[Sequence[Run]]:
+        ref = self._ref(run)
+        rows = yield self._operations.list_follows(ref.tenant, ref.id, followers, _EVENTS)
+        ids = [row.id if followers else row.awaited for row in rows]
+        records = (yield self._operations.get_runs(ref.tenant, ids)) if ids else ()
+        by_id = {record.id: record for record in records}
+        return [Run(self._scope, by_id[id]) for id in ids if id in by_id]
+
     def audit(
         self,
         run: str | None = None,

@@ -86,6 +86,27 @@ class HistoryFaces(ApprovalFaces):
         verbs = self._verbs
         return await verbs.aperform(verbs.children(run, limit=limit))
 
+    def after(self, run: str) -> Sequence[Run]:
+        """List the runs that a run comes after, in the order given (`using(after=…)`); those that
+        were deleted are left out."""
+        verbs = self._verbs
+        return verbs.perform(verbs.after(run))
+
+    async def aafter(self, run: str) -> Sequence[Run]:
+        """As `after`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.after(run))
+
+    def followers(self, run: str) -> Sequence[Run]:
+        """List the runs that come after a run, at most the first 1,000."""
+        verbs = self._verbs
+        return verbs.perform(verbs.followers(run))
+
+    async def afollowers(self, run: str) -> Sequence[Run]:
+        """As `followers`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.followers(run))
+
     def audit(
         self,
         run: str | None = None,

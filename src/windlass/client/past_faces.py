@@ -63,6 +63,26 @@ class PastFaces:
         verbs = self._verbs
         return await verbs.aperform(verbs.children(limit=limit))
 
+    def after(self) -> Sequence[Run[Any]]:
+        """List the runs that it comes after, in the order given; see `using(after=…)`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.after())
+
+    async def aafter(self) -> Sequence[Run[Any]]:
+        """As `after`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.after())
+
+    def followers(self) -> Sequence[Run[Any]]:
+        """List the runs that come after it, at most the first 1,000."""
+        verbs = self._verbs
+        return verbs.perform(verbs.followers())
+
+    async def afollowers(self) -> Sequence[Run[Any]]:
+        """As `followers`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.followers())
+
     def phases(self) -> Sequence[PhaseState]:
         """List the phases of the run, in order, and how far each is; see `app.phases`."""
         verbs = self._verbs

@@ -9,8 +9,10 @@ import msgspec
 
 from windlass import codec
 from windlass.acting import asker
+from windlass.client.after import Identified, check_after
 from windlass.client.typed import R_co
 from windlass.current import Started, trace_of
+from windlass.domain.follower import check_after_failure
 from windlass.domain.job import (
     DEFAULT_QUEUE,
     check_key,
@@ -25,7 +27,7 @@ from windlass.domain.job import (
 from windlass.domain.returns import Returns
 from windlass.domain.run import NewRun, Options, RunDefaults
 from windlass.duration import Duration, parse_duration
-from windlass.errors import BadOption
+from windlass.errors import BadOption, UsageError
 
 MOST_METADATA = 16 * 1024
 _LONGEST_TRACE = 200
@@ -36,6 +38,7 @@ class UsingOptions(TypedDict, total=False):
     """What one run may override: the arguments of ``using``.
 
     ``connection`` is the caller's transaction: the run exists if and only if that commits.
+    ``after`` are the runs that have to end before: see `domain/follower.py`.
     """
 
     delay: Duration
@@ -53,6 +56,8 @@ class UsingOptions(TypedDict, total=False):
     trace: str
     metadata: Mapping[str, Any]
     connection: object
+    after: Identified | str | Iterable[Identified | str]
+    after_failure: Literal["cancel", "run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +80,11 @@ class Using:
     metadata: bytes | None = None
     connection: object = field(default=None, compare=False, repr=False)
     """The caller's transaction, in which the run is to be enqueued."""
+    after: tuple[str, ...] = ()
+    """The runs that have to end before this one may start."""
+    after_failure: Literal["cancel", "run"] | None = None
+    takes: str | None = None
+    """The argument that is the result of the one run that it comes after."""
     default_unique: str | None = None
     """Of the job, for a run that is given a key."""
     default_key_ttl: float | None = None
@@ -111,6 +121,11 @@ class Using:
         using = replace(self, **changes)
         if using.delay is not None and using.at is not None:
             raise BadOption("delay", "give either delay= or at=, not both")
+        if using.after and (using.delay is not None or using.at is not None):
+            why = "give either after= or a time: it starts when those runs have ended"
+            raise BadOption("after", why)
+        if using.after_failure is not None and not using.after:
+            raise BadOption("after_failure", "it needs after=, the runs that may fail")
         if using.key_ttl is not None and using.key is None:
             raise BadOption("key_ttl", "it needs a key")
         if using.options is not None and using.options.unique and using.key is None:
@@ -154,6 +169,8 @@ class Request(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
         """The request as the store takes it, under an id of its own; `by` is the run whose handler
         asks for it: they are of one trace."""
         using, named = self.using, asker()
+        if using.takes is not None and not using.after:
+            raise UsageError(f"A link of job {self.job!r} takes a result: give it to app.chain.")
         trace, enqueued_by = (None, None) if by is None else (trace_of(by), by.id)
         if using is PLAIN and named is None:  # nearly always where runs are made by the thousand
             return NewRun(
@@ -188,6 +205,9 @@ class Request(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
             trace=using.trace or trace,
             enqueued_by=enqueued_by,
             metadata=None if using.metadata is None else msgspec.Raw(using.metadata),
+            after=using.after,
+            after_failure=using.after_failure or "cancel",
+            takes=using.takes,
         )
 
 
@@ -312,4 +332,6 @@ _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "trace": lambda value: {"trace": check_text("trace", value, _LONGEST_TRACE)},
     "metadata": _metadata,
     "connection": _connection,
+    "after": lambda value: {"after": check_after(value)},
+    "after_failure": lambda value: {"after_failure": check_after_failure(value)},
 }

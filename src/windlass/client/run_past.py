@@ -41,6 +41,14 @@ class PastVerbs(Verbs):
         first of them."""
         return (yield from self._runs.children(self._run.id, limit=limit))
 
+    def after(self) -> Flow[Sequence["Run[Any]"]]:
+        """List the runs that it comes after, in the order given; see `using(after=…)`."""
+        return (yield from self._runs.after(self._run.id))
+
+    def followers(self) -> Flow[Sequence["Run[Any]"]]:
+        """List the runs that come after it, at most the first 1,000."""
+        return (yield from self._runs.followers(self._run.id))
+
     def phases(self) -> Flow[Sequence[PhaseState]]:
         """List the phases of the run, in order, and how far each is; see `app.phases`."""
         return (yield from self._runs.phases(self._run.id))

@@ -28,7 +28,7 @@ class EventType(OpenEnum):
     RETRYING = "run.retrying"  # data: {"delay": seconds}
     SNOOZED = "run.snoozed"  # data: {"delay": seconds}
     SLEEPING = "run.sleeping"  # data: {"until": …, "for": the names of the steps that sleep}
-    HELD = "run.held"  # as many of its siblings are live as may be
+    HELD = "run.held"  # it comes after other runs, or as many of its siblings live as may
     WAITING = "run.waiting"  # data: {"for": the names of the steps that wait}, {"until": …} if any
     CONTINUED = "run.continued"  # data: {"generation": the number of the one that is over}
     SIGNALED = "run.signaled"  # data: {"name": …, "number": …}

@@ -66,6 +66,9 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace: str | None = None
     metadata: msgspec.Raw | None = None
     enqueued_by: str | None = None  # the run in whose handler it was enqueued
+    after: tuple[str, ...] = ()  # the runs that have to end before: see domain/follower.py
+    after_failure: Literal["cancel", "run"] = "cancel"  # if one of them has not succeeded
+    takes: str | None = None  # the argument that is the result of the one run that it comes after
 
     @property
     def frees_key(self) -> bool:

@@ -116,6 +116,32 @@ class Signature:
             self._extras(data)
         return data
 
+    @property
+    def first(self) -> str:
+        """The argument that the result before goes to, in a chain. Raises BadArguments."""
+        if not self.positional:
+            raise BadArguments(self.job, "takes no positional argument, so no result of a chain")
+        return self.positional[0]
+
+    def encode_without_first(
+        self, kwargs: Mapping[str, object], *, limit: int = codec.MAX_BYTES
+    ) -> bytes:
+        """Return the input of a run that will be given its first argument later."""
+        first = self.first
+        if first in kwargs:
+            raise BadArguments(self.job, f"gets {first} from the run before", first)
+        self._check_names({first, *kwargs})
+        data = codec.encode(dict(kwargs), what=f"input of job {self.job!r}", limit=limit)
+        try:
+            self.decoder.decode(data)
+        except (ValueError, RecursionError) as error:
+            # Values are looked at before what is missing, and nothing else is missing.
+            if f"missing required field `{first}`" not in str(error):
+                raise self._explain(data, error) from error
+        if self.extra_decoder is not None:
+            self._extras(data)
+        return data
+
     def decode(self, data: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments to call the handler with, after the context.
 

@@ -94,7 +94,7 @@ class Verb(StrEnum):
     SNOOZE = "snooze"  # the handler asked to be called later
     SLEEP = "sleep"  # the handler sleeps durably, without a seat
     WAIT = "wait"  # the handler waits durably, for a signal, without a seat
-    HOLD = "hold"  # a new child is held back: its siblings come first
+    HOLD = "hold"  # a new run is held back: others come first
     CONTINUE = "continue"  # the handler goes on with a new input and an empty history
     RELEASE = "release"  # given back unfinished by a worker that stops
     REAP = "reap"  # taken back from a dead worker

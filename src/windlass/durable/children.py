@@ -90,6 +90,9 @@ def check_request(request: RunRequest[Any]) -> RunRequest[Any]:
     if request.using.key is not None:
         why = "a child has none: it is known by its step, and started once"
         raise BadOption("key", why)
+    if request.using.after:
+        why = "a child has none: await the other runs first, or enqueue it"
+        raise BadOption("after", why)
     if request.using.connection is not None:
         why = "children are started in a transaction of Windlass; enqueue the run instead"
         raise BadOption("connection", why)

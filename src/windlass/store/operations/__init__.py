@@ -11,6 +11,7 @@ from windlass.store.operations.batches import BatchOperations
 from windlass.store.operations.children import ChildOperations
 from windlass.store.operations.control import ControlOperations
 from windlass.store.operations.declare import Access, Call, Operation, implementations
+from windlass.store.operations.followers import FollowerOperations
 from windlass.store.operations.inspection import InspectionOperations
 from windlass.store.operations.jobs import JobOperations
 from windlass.store.operations.runs import RunOperations
@@ -28,6 +29,7 @@ class Operations(
     StepOperations,
     ChildOperations,
     BatchOperations,
+    FollowerOperations,
     JobOperations,
     ScheduleOperations,
     ArtifactOperations,

@@ -137,12 +137,12 @@ class Joining:
     def _enqueue(self, runs: Sequence[NewRun], *, hint: bool) -> tuple[str, Texts]:
         check_new(runs)
         told = _text(hint and self._hints.due({run.queue for run in runs}))
-        if len(runs) == 1:
+        if _is_single(runs):
             return self._sql["join_enqueue"], [told, *map(_text, pack_one(runs[0]))]
         return self._sql["join_enqueue_many"], [*map(_text, pack_batch(runs)), told]
 
     def _read(self, runs: Sequence[NewRun], rows: Sequence[Row]) -> Sequence[Enqueued]:
-        return unpack_one(rows) if len(runs) == 1 else unpack_batch(runs, rows[0][0])
+        return unpack_one(rows) if _is_single(runs) else unpack_batch(runs, rows[0][0])
 
     def _get_known(
         self, runs: Sequence[NewRun], answers: Sequence[Enqueued]
@@ -175,6 +175,11 @@ class Joining:
                 text = str(cause).partition("\n")[0]
                 return missing_part(code, text, self._expected, callers=True)
         return None
+
+
+def _is_single(runs: Sequence[NewRun]) -> bool:
+    """Whether ``windlass.enqueue`` takes it; it knows nothing of runs that come after others."""
+    return len(runs) == 1 and not runs[0].after
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -93,6 +93,7 @@ def _is_plain(run: NewRun) -> bool:
         and run.deadline_in is None
         and run.deadline_at is None
         and run.metadata is None
+        and not run.after
     )
 
 
@@ -160,7 +161,7 @@ def _answer(run: NewRun, existing: _Existing | None, reply: _EnqueueReply) -> En
     return Enqueued(
         id=run.id,
         created=True,
-        status=Status.SCHEDULED if due > now else Status.QUEUED,
+        status=Status.SCHEDULED if due > now or run.after else Status.QUEUED,
         created_at=now,
         scheduled_for=due,
         hinted=reply.hinted,

@@ -9,6 +9,7 @@ from windlass.store.postgres import (
     batches,
     children,
     control,
+    followers,
     inspection,
     jobs,
     runs,
@@ -22,8 +23,8 @@ T = TypeVar("T")
 
 _FUNCTIONS = implementations(
     Operations,
-    *(runs, control, workers, jobs, schedules, artifacts, inspection, steps, children, audit),
-    batches,
+    *(runs, control, workers, jobs, schedules, artifacts, inspection, steps, children),
+    *(followers, audit, batches),
 )
 
 

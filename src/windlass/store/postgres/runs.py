@@ -41,7 +41,7 @@ def enqueue(runs: Sequence[NewRun], *, patient: bool) -> Statement[Sequence[Enqu
     if are_plain(runs):
         name = "enqueue_one" if alone else "enqueue_plain"
         arguments = pack_plain_one(runs[0]) if alone else pack_plain(runs)
-    elif alone and (patient or runs[0].key is None):
+    elif alone and not runs[0].after and (patient or runs[0].key is None):
         return Statement("enqueue", pack_one(runs[0]), unpack_one)
     else:
         name, arguments = "enqueue_many", (*pack_batch(runs), patient)

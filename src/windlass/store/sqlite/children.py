@@ -12,6 +12,7 @@ from windlass.domain.step import Step, StepKind, StepState, StepWrite
 from windlass.errors import BadArguments
 from windlass.store.sqlite.control import stop_run
 from windlass.store.sqlite.enqueue import enqueue
+from windlass.store.sqlite.followers import look_at_follower
 from windlass.store.sqlite.moves import Moves
 from windlass.store.sqlite.open_transaction import OpenTransaction
 from windlass.store.sqlite.positions import FOREVER, ready_of, timer_of
@@ -34,6 +35,8 @@ def start_children(
         raise BadArguments("start_children", "takes a step of kind child or children", "kind")
     if parallel is not None and parallel < 1:
         raise BadArguments("start_children", "takes a positive number of children", "parallel")
+    if any(run.after for run in runs):
+        raise BadArguments("start_children", "takes runs that come after no others", "after")
     recorded = record_steps(tx, held, [step])
     if recorded is None:
         return Started(lost=True)
@@ -130,6 +133,7 @@ def tend(tx: OpenTransaction, limit: int) -> Tended:
             _cancel_children(tx, tenant, run, limit, "its parent began anew", detached=True)
             ready += _move_parent(tx, tenant, run)
             ready += _admit_children(tx, tenant, run)
+            ready += look_at_follower(tx, tenant, run)
     return Tended(tuple(ready), more=tx.fetch_one("any_wake") is not None)
 
 

@@ -13,6 +13,7 @@ from windlass.duration import MAX_SECONDS
 from windlass.errors import BadArguments, RunNotFound, StepNotRecorded
 from windlass.store.sqlite.audit import note_audit
 from windlass.store.sqlite.changing import Told, edit_input
+from windlass.store.sqlite.followers import let_go
 from windlass.store.sqlite.keys import keep_key
 from windlass.store.sqlite.moves import End, Moves
 from windlass.store.sqlite.open_transaction import OpenTransaction
@@ -93,6 +94,9 @@ def resume(tx: OpenTransaction, run: RunRef, *, by: str | None = None) -> RunRec
         moves = Moves(tx)
         moves.add(back, verb, at=back.at, data={"to": advance(Status.PAUSED, verb)})
         moves.apply()
+        if back.why == "held":
+            # A follower: what it comes after may have ended meanwhile.
+            tx.execute("insert_wake", (run.tenant, back.id))
     return record_now(tx, run)
 
 
@@ -122,6 +126,7 @@ def restart(
         advance(place.status, Verb.RESTART, run=run.id)
     told = None if step is None else {"step": step}
     _leave_hold(tx, place)
+    let_go(tx, place)
     _forget_steps(tx, place, step)
     moves = Moves(tx)
     place = place._replace(failures=0, crash_count=0, waits=None, was_why=None, was_at=None)
@@ -173,6 +178,7 @@ def retry(
     told: Told = {} if max_attempts is None else {"max_attempts": max_attempts}
     if input is not None and (difference := edit_input(tx, run, input)) is not None:
         told["input"] = difference
+    let_go(tx, place)
     moves = Moves(tx)
     moves.add(place, Verb.RETRY, data=told or None)
     moves.apply()
@@ -198,6 +204,7 @@ def reschedule(
         times = [at for at in (place.expires_at, place.deadline_at) if at is not None]
         refuse_too_late(run, min(times, default=None), due)
         _leave_hold(tx, place)
+    let_go(tx, place)
     moves.add(place, Verb.RESCHEDULE, at=due, data={"at": from_micros(due)})
     moves.apply()
     tx.execute("move_run", (due, place.tenant, place.id))

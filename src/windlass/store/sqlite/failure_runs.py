@@ -12,7 +12,7 @@ from windlass.domain.outcome import ErrorInfo
 from windlass.domain.run import NewRun, Options
 from windlass.domain.states import Failure
 from windlass.store.mending import readable
-from windlass.store.sqlite.enqueue import Batch
+from windlass.store.sqlite.new_runs import Batch
 from windlass.store.sqlite.open_transaction import OpenTransaction
 from windlass.store.sqlite.positions import Position
 from windlass.store.sqlite.values import from_micros, to_error, to_id, to_json, to_raw, to_texts

@@ -131,9 +131,10 @@ class Moves:
 
     def put_aside(self, place: Position, reason: str | None) -> None:
         """Pause a run that is in its queue or has a timer; it remembers what its timer was."""
-        if place.why == "held":
+        name = (place.tenant, place.id)
+        if place.why == "held" and self._tx.fetch_one("is_follower", name) is None:
             # Nobody would let it go while it is paused: it counts as one that may run.
-            self._add("free_child", (place.tenant, place.id))
+            self._add("free_child", name)
         elif place.status is Status.QUEUED:
             place = place._replace(waits=None)  # what it waited for has come
         else:

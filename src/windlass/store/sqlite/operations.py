@@ -18,6 +18,7 @@ from windlass.store.sqlite import (
     feed,
     finish,
     firing,
+    followers,
     inspection,
     jobs,
     listing,
@@ -38,8 +39,8 @@ TogetherAtOnce = Callable[[OpenTransaction, Sequence[Any]], Callable[[], Sequenc
 _FUNCTIONS = implementations(
     Operations,
     *(runs, listing, enqueue, control, bulk, workers, finish, sweep, jobs, schedules, firing),
-    *(artifacts, inspection, feed, changing, steps, signals, approvals, children, audit),
-    *(batches, units),
+    *(artifacts, inspection, feed, changing, steps, signals, approvals, children),
+    *(followers, audit, batches, units),
 )
 _DECLARED = declared(Operations)
 # Calls of these operations that wait together are done as one. The last function makes a list of

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from windlass.domain.event import EventType
 from windlass.domain.run import Enqueued, NewRun
-from windlass.store.sqlite.enqueue import Times, record_of, tags_of
+from windlass.store.sqlite.new_runs import Times, record_of, tags_of
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.values import from_micros, new_blob, to_id, to_json, to_micros
 

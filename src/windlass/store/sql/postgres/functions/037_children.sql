@@ -1,5 +1,6 @@
 -- A run with links has ended, was reopened or deleted: see the triggers of migrations/0004_children.sql.
--- Its parent is to be looked at, and so is the run itself if it was canceled and has children.
+-- Its parent is to be looked at, and so is the run itself if it was canceled and has children. So are those
+-- that come after it: see migrations/0009_followers.sql.
 create or replace function windlass.note_child() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -19,6 +20,18 @@ begin
     returning c.tenant, c.parent
   )
   insert into windlass.wakes (tenant, run) select e.tenant, e.parent from ended e;
+  if tg_op = 'DELETE' and old.links & 8 <> 0 then
+    delete from windlass.follows f where f.tenant = old.tenant and f.id = old.id;
+  end if;
+  if old.links & 4 <> 0 or (tg_op = 'UPDATE' and new.links & 4 <> 0) then
+    with noted as (
+      update windlass.follows f
+         set outcome = case when tg_op = 'DELETE' then 'deleted' else new.status end
+       where f.awaited = old.id and f.tenant = old.tenant and f.outcome is null
+      returning f.tenant, f.id
+    )
+    insert into windlass.wakes (tenant, run) select n.tenant, n.id from noted n;
+  end if;
   if tg_op = 'UPDATE' and new.status = 'canceled' and new.links & 2 <> 0 then
     insert into windlass.wakes (tenant, run) values (new.tenant, new.id);
   end if;

@@ -26,6 +26,8 @@ begin
       if v_kind <> 'array' then
         perform windlass.refuse(p_job, p_name, 'is not a list of texts');
       end if;
+    when 'after', 'after_failure', 'takes' then
+      perform windlass.check_after(p_job, p_name, p_value);
     else
       perform windlass.refuse(p_job, p_name, 'is no argument of windlass.enqueue');
   end case;

@@ -154,6 +154,9 @@ begin
        and (i.tenant, i.id) in (select * from unnest(v_tenants, v_ids));
   end if;
 
+  if position('"after"' in p_runs::text) > 0 then  -- perhaps only in an input
+    perform windlass.hold_followers(p_runs, v_tenants, v_ids, v_now);
+  end if;
   if coalesce(cardinality(v_ids), 0) < json_array_length(p_runs) then
     select json_agg(json_build_object('n', y.n, 'run', coalesce(y.owner, y.id), 'status', k.status,
                                       'created_at', k.created_at,

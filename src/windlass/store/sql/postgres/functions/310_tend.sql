@@ -1,6 +1,7 @@
 -- Look at runs that were woken (see domain/child.py), at most p_limit wakes:
 --   a parent that waits, and whose children of that step have all ended, becomes ready;
 --   a child that is held, and has room now, becomes ready;
+--   a run that comes after others is decided, if they have ended (312_look_at_follower.sql);
 --   the children of a parent that was canceled are canceled, and those of steps that it begins anew.
 -- Returns the runs that became ready.
 --
@@ -70,7 +71,8 @@ begin
       perform windlass.cancel_children(v_run.tenant, v_run.run, p_limit, false);
     else
       perform windlass.cancel_children(v_run.tenant, v_run.run, p_limit, true);
-      v_moves := v_moves || windlass.admit_children(v_run.tenant, v_run.run);
+      v_moves := v_moves || windlass.admit_children(v_run.tenant, v_run.run)
+                         || windlass.look_at_follower(v_run.tenant, v_run.run);
     end if;
   end loop;
   return query select m.tenant, m.id from unnest(v_moves) m;

@@ -14,7 +14,10 @@ begin
   if v_move.id is null then
     return null;
   end if;
-  if v_move.status <> 'queued' and v_move.why <> 'held' then
+  -- A run that comes after others goes on waiting for them when it is resumed.
+  if v_move.status <> 'queued'
+     and (v_move.why <> 'held'
+          or exists (select 1 from windlass.follows f where f.tenant = p_tenant and f.id = p_id)) then
     v_move.was_why := v_move.why;
     v_move.was_due_at := v_move.at;
   end if;

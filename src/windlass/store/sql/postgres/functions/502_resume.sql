@@ -43,6 +43,10 @@ begin
         when v_timer.was_why = 'wait' then 'resume_wait' else 'resume_timer' end;
       v_move.data := json_build_object('to', windlass.next_status('paused', v_move.verb));
       perform windlass.make_moves(array[v_move], v_now);
+      if v_timer.was_why = 'held' then
+        -- What it comes after may have ended meanwhile.
+        insert into windlass.wakes (tenant, run) values (p_tenant, p_id);
+      end if;
     end if;
   end if;
   perform windlass.note_audit(p_tenant, 'run', p_id::text, 'resume', p_by, null, null);

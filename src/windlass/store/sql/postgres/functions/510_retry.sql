@@ -30,6 +30,7 @@ begin
   if p_input is not null then
     v_input := windlass.edit_input('retry', p_tenant, p_id, p_input);
   end if;
+  perform windlass.let_go(p_tenant, p_id, v_move.job);
   v_move.data := (select json_object_agg(d.name, d.value)
                     from (values ('max_attempts', to_json(p_max_attempts)), ('input', v_input))
                            as d(name, value)

@@ -30,6 +30,7 @@ begin
   if v_move.id is null then
     raise exception 'run % keeps moving, try again', p_id using errcode = '40001';
   end if;
+  perform windlass.let_go(p_tenant, p_id, v_move.job);
   if p_step is not null then
     -- Those that failed may have been forgotten just now. A phase that has begun has only steps in it.
     select true, min(s.seq) into v_known, v_seq from windlass.steps s

@@ -48,6 +48,7 @@ begin
   if windlass.next_status(v_move.status, 'reschedule') is null then
     perform windlass.refuse_verb(p_id, v_move.status, 'reschedule');
   end if;
+  perform windlass.let_go(p_tenant, p_id, v_move.job);
   v_now := windlass.now();  -- once the row is ours: a run's events do not go back
   v_due := greatest(v_now, coalesce(p_at, v_now + make_interval(secs => p_delay)));
   v_last := least(v_move.expires_at, v_move.deadline_at);

@@ -39,6 +39,10 @@ begin
     perform windlass.refuse('start_children', 'kind', 'is not child or children');
   elsif p_parallel < 1 then
     perform windlass.refuse('start_children', 'parallel', 'is not positive');
+  elsif position('"after"' in p_runs::text) > 0
+        and exists (select 1 from json_array_elements(p_runs) as x(run)
+                     where json_array_length(x.run -> 'after') > 0) then
+    perform windlass.refuse('start_children', 'after', 'children cannot have');
   end if;
   select s.state into v_state from windlass.record_steps(json_build_array(
     p_step::jsonb || jsonb_build_object('tenant', p_tenant, 'id', p_id, 'token', p_token,

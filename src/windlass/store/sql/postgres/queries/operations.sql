@@ -124,6 +124,9 @@ select answer, path, kind, state, seq, attempt, failures, extract(epoch from sta
 -- name: list_children
 select windlass.json_text(c) from windlass.list_children(%s, %s::uuid, %s, %s, %s, %s) c
 
+-- name: list_follows
+select windlass.json_text(f) from windlass.list_follows(%s, %s::uuid, %s, %s) f
+
 -- name: signal
 select windlass.json_text(s) from windlass.signal(%s, %s::uuid, %s, %s::json, %s, %s) s
 
