@@ -48,3 +48,20 @@ def test_a_child_that_is_held_says_why_it_does_not_start(url: str, app: Windlass
     held = run.children()[2]
 
     assert "held: as many of its siblings are live as may be" in ok("show", held.id, "--url", url)
+
+
+def test_a_batch_is_counted(url: str) -> None:
+    app = Windlass(url)
+
+    @app.batch(shard_size=4)
+    async def odd(unit: int) -> None:
+        if unit % 5 == 0:
+            raise ValueError("five")
+
+    run = odd.enqueue(units=range(10))
+    work(app)
+    shown = ok("show", run.id, "--url", url)
+    assert "batch  10 of 10 units done, 2 failed; 3 of 3 shards done" in shown
+    told = ok_json("show", run.id, "--url", url, "--json")["batch"]
+    assert (told["total"], told["succeeded"], told["failed"]) == (10, 8, 2)
+    app.close()

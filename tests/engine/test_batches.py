@@ -195,13 +195,24 @@ async def test_a_slow_shard_splits_itself(app: Windlass) -> None:
     assert {child.parent for child in children} == {run.id}
 
 
-async def test_a_shard_gives_its_seat_back_and_a_throttle_is_asked(app: Windlass) -> None:
+async def test_a_shard_gives_its_seat_back_now_and_then(app: Windlass) -> None:
     seen: Counter[int] = Counter()
-    busy = [0.05, None, False]
 
-    @app.batch(shard_size=3000, seat_time="0s", throttle=lambda: busy.pop(0) if busy else None)
+    @app.batch(shard_size=3000, seat_time="0s")
     async def count(unit: int) -> None:
         seen[unit] += 1
+
+    run = await count.aenqueue(units=range(1600))
+    async with working(app):
+        ended = await run.await_end(timeout=30)
+    (shard,) = await ended.achildren()
+    assert shard.attempt == 4  # 500 units each
+    assert set(seen.values()) == {1}
+
+
+async def test_a_throttle_is_asked(app: Windlass) -> None:
+    seen: Counter[int] = Counter()
+    busy = [0.05, None, False]
 
     @app.batch(shard_size=3000, throttle=lambda: busy.pop(0) if busy else None)
     async def slow(unit: int) -> None:

@@ -11,6 +11,7 @@ from windlass.cli.options import StorePlace, json_option, place_options, whole_i
 
 if TYPE_CHECKING:
     from windlass.client import Run
+    from windlass.domain.batch import BatchCounts
     from windlass.domain.phase import PhaseState
     from windlass.domain.run import Attempt, Event
     from windlass.domain.step import Generation, Signal, Step
@@ -61,7 +62,7 @@ def show(
         children=run.children(limit=None if all_steps or as_json else MOST_CHILDREN + 1),
         phases=run.phases(), all_steps=all_steps, all_events=all_events,
         generations=generations, generation=generation,
-        after=run.after(), followers=run.followers(),
+        after=run.after(), followers=run.followers(), batch=run.batch_counts(),
     )  # fmt: skip
     if as_json:
         click.echo(output.to_json(_document(run, story), indent=2))
@@ -81,6 +82,7 @@ class Story:
     phases: "Sequence[PhaseState]" = ()
     after: "Sequence[Run]" = ()
     followers: "Sequence[Run]" = ()
+    batch: "BatchCounts | None" = None
     all_steps: bool = False
     all_events: bool = False
     generations: "Sequence[Generation]" = ()
@@ -125,6 +127,7 @@ def _remembered(run: "Run", story: Story, now: datetime) -> Iterator[str]:
     """The steps of a run, and its signals, if it has any."""
     if not story.steps and not story.signals and not story.generations:
         return
+    from windlass.cli.batch_line import draw_batch
     from windlass.cli.child_table import draw_children
     from windlass.cli.past import draw_generations
     from windlass.cli.step_tree import draw_signals, draw_steps
@@ -137,6 +140,9 @@ def _remembered(run: "Run", story: Story, now: datetime) -> Iterator[str]:
         yield from draw_steps(
             run, story.steps, now, whole=story.all_steps, generation=story.generation
         )
+    if story.batch is not None and story.batch.shards:
+        yield ""
+        yield draw_batch(story.batch)
     if story.children:
         yield ""
         yield from draw_children(
@@ -155,6 +161,8 @@ def _left_out(count: int, which: str) -> Iterator[str]:
 
 
 def _document(run: "Run", story: Story) -> dict[str, Any]:
+    from msgspec import to_builtins
+
     from windlass.cli.past import generation_dict
     from windlass.cli.phase_table import phase_dict
     from windlass.cli.send_signal import signal_dict
@@ -167,6 +175,8 @@ def _document(run: "Run", story: Story) -> dict[str, Any]:
     found["children"] = [
         {"id": child.id, "job": child.job, "status": child.status} for child in story.children
     ]
+    if story.batch is not None and story.batch.shards:
+        found["batch"] = to_builtins(story.batch)
     for name, linked in (("after", story.after), ("followers", story.followers)):
         found[name] = [{"id": one.id, "job": one.job, "status": one.status} for one in linked]
     found["signals"] = [signal_dict(signal) for signal in story.signals]

@@ -166,7 +166,7 @@ def run_shard(
             return Cancel("more units of the batch have failed than max_failed allows")
         if ledger.is_pausing():
             return Paused()
-        if is_stopping() or tally.seconds >= terms.seat_time:
+        if is_stopping() or (tally.has_begun and tally.seconds >= terms.seat_time):
             return Snooze(0)
         if (pause := _throttled(terms)) is not None:
             return Snooze(pause)

@@ -67,6 +67,11 @@ class Tally:
         return self._shard.first + self.processed
 
     @property
+    def has_begun(self) -> bool:
+        """Whether this attempt has done a unit: one that did none must not leave its seat."""
+        return self.processed > self._began
+
+    @property
     def seconds(self) -> float:
         """For how long this attempt has been at it."""
         return self._monotonic() - self.began_at
