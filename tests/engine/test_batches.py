@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.apps import working
+from tests.fixtures.apps import reached, working
 from windlass import (
     BadOption,
     BatchFailed,
@@ -265,27 +265,24 @@ async def test_a_batch_that_is_canceled_cancels_its_shards(app: Windlass) -> Non
 
 async def test_a_shard_can_be_paused_and_goes_on(app: Windlass) -> None:
     seen: Counter[int] = Counter()
-    halfway, goes_on = asyncio.Event(), asyncio.Event()
+    halfway = asyncio.Event()
 
     @app.batch(shard_size=1000)
-    async def walk(unit: int) -> None:
+    async def walk(ctx: Context, unit: int) -> None:
         seen[unit] += 1
         if unit == 50:
             halfway.set()
-            await goes_on.wait()
+            while not ctx._standing.pausing:  # type: ignore[attr-defined]  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
     run = await walk.aenqueue(units=range(100))
     async with working(app):
         await asyncio.wait_for(halfway.wait(), 30)
         (shard,) = await run.achildren()
         await shard.apause()
-        await asyncio.sleep(0)
-        goes_on.set()
-        while (await shard.arefresh()).status is not Status.PAUSED:
-            if (await shard.arefresh()).status is Status.SUCCEEDED:
-                break  # it was done before it heard of it
-            await asyncio.sleep(0.01)
-        await shard.aresume() if shard.status is Status.PAUSED else None
+        await reached(app, shard.id, Status.PAUSED)
+        assert (await run.abatch_counts()).processed == 51
+        await shard.aresume()
         ended = await run.await_end(timeout=30)
     assert ended.result["succeeded"] == 100  # type: ignore[index]
     assert set(seen.values()) == {1}

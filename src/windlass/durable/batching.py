@@ -157,7 +157,10 @@ def run_shard(
     if shard is None:
         raise LeaseLost(site.held.id, site.held.token)
     ledger, monotonic = site.ledger, site.sources.clock.monotonic
-    stops = lambda: ledger.is_stopped() or ledger.is_pausing() or is_stopping()  # noqa: E731
+
+    def stops() -> bool:
+        return ledger.is_stopped() or ledger.is_pausing() or is_stopping()
+
     tally = Tally(shard, monotonic, stops)
     supply = Supply(site, call, shard)
     stopped, asked_at = shard.stopped, monotonic()
