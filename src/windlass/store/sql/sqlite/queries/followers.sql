@@ -32,7 +32,8 @@ select id, n, awaited, mode, argument, outcome from follows
  where tenant = :tenant and id = :run order by n limit :limit
 
 -- name: list_followers
-select id, n, awaited, mode, argument, outcome from follows
+-- By name: without statistics SQLite would walk all rows of the tenant, to have them in this order.
+select id, n, awaited, mode, argument, outcome from follows indexed by follows_by_awaited
  where tenant = :tenant and awaited = :run order by id limit :limit
 
 -- name: is_follower
