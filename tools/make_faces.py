@@ -79,11 +79,18 @@ ALL = (
         name="SelectionFaces",
     ),
     Faces(
+        source="client/pauses.py",
+        verbs="PauseVerbs",
+        target="client/pause_faces.py",
+        name="PauseFaces",
+        base="windlass.client.run_faces:RunFaces",
+    ),
+    Faces(
         source="verbs.py",
         verbs="AppVerbs",
         target="faces.py",
         name="AppFaces",
-        base="windlass.client.run_faces:RunFaces",
+        base="windlass.client.pause_faces:PauseFaces",
     ),
     Faces(
         source="schedules/verbs.py",

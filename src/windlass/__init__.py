@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from windlass.domain.failed import FailedRun
     from windlass.domain.inspection import WorkerState
     from windlass.domain.outcome import Cancel, ContinueAs, Fail, Snooze
+    from windlass.domain.pause import PauseKind, WorkPause
     from windlass.domain.phase import PhaseState, PhaseStatus
     from windlass.domain.pipeline import phase
     from windlass.domain.policy import Fatal, Retry, RetryAfter
@@ -127,6 +128,7 @@ __all__ = [
     "Nondeterminism",
     "NotFound",
     "OpenApproval",
+    "PauseKind",
     "PayloadTooLarge",
     "PhaseState",
     "PhaseStatus",
@@ -170,6 +172,7 @@ __all__ = [
     "WaitTimeout",
     "Windlass",
     "WindlassError",
+    "WorkPause",
     "Worker",
     "WorkerDisrupted",
     "WorkerOptions",
@@ -187,6 +190,7 @@ _HOMES = {
     "windlass.domain.event": "AttemptOutcome EventType",
     "windlass.domain.failed": "FailedRun",
     "windlass.domain.inspection": "WorkerState",
+    "windlass.domain.pause": "PauseKind WorkPause",
     "windlass.domain.outcome": "Cancel ContinueAs Fail Snooze",
     "windlass.domain.phase": "PhaseState PhaseStatus",
     "windlass.batch_job": "BatchJob",

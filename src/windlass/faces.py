@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, overload
 
-from windlass.client.run_faces import RunFaces
+from windlass.client.pause_faces import PauseFaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from windlass.verbs import AppVerbs
 
 
-class AppFaces(RunFaces):
+class AppFaces(PauseFaces):
     """Every verb of AppVerbs, blocking and, with an `a` before it, async."""
 
     __slots__ = ()
@@ -107,7 +107,10 @@ class AppFaces(RunFaces):
         return await verbs.aperform(verbs.counts(by=by))
 
     def queues(self) -> Sequence[QueueState]:
-        """List the queues that have runs: how many wait, how many run, the age of the oldest."""
+        """List queues that have runs or are paused: how many wait and run, the age of the oldest.
+
+        `pause` says since when a queue is paused, by whom and why.
+        """
         verbs = self._verbs
         return verbs.perform(verbs.queues())
 

@@ -5,18 +5,18 @@ from typing import Any, Literal, Unpack, overload
 
 from windlass.client.enqueue import enqueue
 from windlass.client.filters import check_by
+from windlass.client.pauses import PauseVerbs
 from windlass.client.requests import Request, UsingOptions
 from windlass.client.run import Run
 from windlass.client.scope import Scope
 from windlass.client.typed import R
-from windlass.client.verbs import RunVerbs
 from windlass.domain.counts import MOST_COUNTED, By, Counts, QueueState, join_queues
 from windlass.domain.inspection import WorkerState
 from windlass.requester import Named, Requester
 from windlass.store.flow import Flow
 
 
-class AppVerbs(RunVerbs):
+class AppVerbs(PauseVerbs):
     """The verbs of an application."""
 
     __slots__ = ("_requester",)
@@ -75,8 +75,12 @@ class AppVerbs(RunVerbs):
         return Counts(kind, rows)
 
     def queues(self) -> Flow[Sequence[QueueState]]:
-        """List the queues that have runs: how many wait, how many run, the age of the oldest."""
+        """List queues that have runs or are paused: how many wait and run, the age of the oldest.
+
+        `pause` says since when a queue is paused, by whom and why.
+        """
         operations, tenant = self._scope.store.operations, self._scope.tenant
         ages = yield operations.queue_ages(tenant, MOST_COUNTED)
         rows = yield operations.count_runs(tenant, By.QUEUE, MOST_COUNTED)
-        return join_queues(rows, ages)
+        pauses = yield operations.list_pauses(tenant)
+        return join_queues(rows, ages, pauses)

@@ -204,6 +204,26 @@ def test_drain_leaves_what_sleeps_or_waits(folder: Path, url: str) -> None:
     assert "no worker serves" not in process.output
 
 
+def test_drain_leaves_what_is_paused_and_says_so(folder: Path, url: str) -> None:
+    write_jobs(folder, url)
+    held = [enqueue("greet", "--queue", "mail") for _ in range(2)]
+    done, stopped = enqueue("greet"), enqueue("fail_once")
+    ok("queues", "pause", "mail", "--as", "ann", "--reason", "the relay is down", "--url", url)
+    ok("jobs", "pause", "fail_once", "--as", "bob", "--url", url)
+    with started([*WORKER, "--drain", "--log", "json"], folder) as process:
+        assert process.ends() == 0
+
+    assert outcome(url, done)[0] == "succeeded"
+    assert {outcome(url, run)[0] for run in (*held, stopped)} == {"queued"}
+    lines = [json.loads(line) for line in process.lines]
+    told = [line for line in lines if line["message"] == "runs wait that are paused"]
+    named = [(line.get("queue"), line.get("job"), line["by"], line["waiting"]) for line in told]
+    assert sorted(named, key=str) == [("mail", None, "ann", 2), (None, "fail_once", "bob", 1)]
+    (last,) = [line for line in lines if line["message"] == "nothing left to do"]
+    assert last["paused"] == 3
+    assert "no worker serves" not in process.output
+
+
 def test_draining_an_empty_store_makes_the_jobs_known(folder: Path, store: str) -> None:
     with started([*WORKER, "--drain"], folder) as process:
         assert process.ends() == 0

@@ -33,7 +33,7 @@ TABLES = (
     "jobs", "runs", "timers", "ready", "leases", "worker_names", "workers", "sweeps",
     "attempt_rows", "event_rows", "pages", "failures", "run_keys", "run_tags", "progress",
     "steps", "generations", "signals", "artifacts", "schedules", "schedule_slots", "schedule_live",
-    "schedule_gone", "audit",
+    "schedule_gone", "audit", "pauses",
 )  # fmt: skip
 VIEWS = ("attempts", "events")
 
@@ -196,6 +196,7 @@ class PostgresTables:
         "schedule_live": "select * from windlass.schedule_live",
         "schedule_gone": "select * from windlass.schedule_gone",
         "audit": "select * from windlass.audit",
+        "pauses": "select * from windlass.pauses",
     }
     EMPTY: ClassVar = (
         "delete from windlass.jobs; delete from windlass.runs; delete from windlass.timers;"
@@ -211,7 +212,7 @@ class PostgresTables:
         "delete from windlass.generations;"
         "delete from windlass.schedules; delete from windlass.schedule_slots;"
         "delete from windlass.schedule_live; delete from windlass.schedule_gone;"
-        "delete from windlass.audit"
+        "delete from windlass.audit; delete from windlass.pauses"
     )
     TRUNCATE: ClassVar = (
         "truncate windlass.jobs, windlass.runs, windlass.timers, windlass.ready, windlass.leases,"
@@ -222,7 +223,7 @@ class PostgresTables:
         "windlass.follows,"
         "windlass.schedules,"
         "windlass.schedule_slots, windlass.schedule_live, windlass.schedule_gone,"
-        "windlass.audit"
+        "windlass.audit, windlass.pauses"
     )
 
     def __init__(self, url: str) -> None:

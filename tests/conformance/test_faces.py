@@ -28,6 +28,7 @@ from windlass.domain.approval import AnswerOutcome
 from windlass.domain.changes import Changes
 from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
+from windlass.domain.pause import PauseKind
 from windlass.domain.run import JobRow, NewRun, Want
 from windlass.domain.states import Status
 from windlass.domain.step import StepKind, StepState, StepWrite
@@ -39,6 +40,7 @@ from windlass.store.operations.audit import AuditOperations
 from windlass.store.operations.control import ControlOperations
 from windlass.store.operations.declare import declared
 from windlass.store.operations.jobs import JobOperations
+from windlass.store.operations.pauses import PauseOperations
 from windlass.store.operations.runs import RunOperations
 from windlass.store.operations.steps import StepOperations
 from windlass.store.operations.workers import WorkerOperations
@@ -109,6 +111,10 @@ def test_every_operation_works(drive: Driver) -> None:
     assert call(ops.terminate(ref(one.id), None)).status is Status.CANCELED
     assert call(ops.restart(ref(one.id), None)).status is Status.QUEUED
     assert call(ops.list_audit("default", limit=1))[0].verb == "restart"
+    assert call(ops.pause_work("default", PauseKind.QUEUE, "aside")).name == "aside"
+    call(ops.settle_pauses())
+    assert [pause.name for pause in call(ops.list_pauses("default"))] == ["aside"]
+    assert call(ops.resume_work("default", PauseKind.QUEUE, "aside")) is not None
     drive.advance(10)
     swept = call(ops.sweep(dispatch=True, expire=True, reap=True, max_crashes=3, limit=10))
     assert [run.id for run in swept.dispatched] == [late.id]
@@ -128,7 +134,7 @@ def test_every_operation_works(drive: Driver) -> None:
 
     kinds: tuple[type, ...] = (
         *(RunOperations, ControlOperations, WorkerOperations, JobOperations),
-        *(StepOperations, AuditOperations),
+        *(StepOperations, AuditOperations, PauseOperations),
     )
     assert not {name for kind in kinds for name in declared(kind)} - recorder.names
 

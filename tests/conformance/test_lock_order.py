@@ -231,7 +231,7 @@ READS = {
     "backlog", "coming_schedules", "count_runs", "due_schedules", "find_runs", "get_artifact",
     "get_batch", "list_failed_units", "list_units",
     "get_job", "get_runs", "get_schedule", "has_ended", "ids_between", "inspect_demand",
-    "list_audit",
+    "list_audit", "list_pauses",
     "inspect_overdue", "inspect_workers", "json_text", "list_approvals", "list_attempts",
     "list_children", "list_events", "list_feed", "list_follows", "list_generations", "list_jobs",
     "list_schedules", "list_signals", "list_slots", "list_steps", "list_workers",

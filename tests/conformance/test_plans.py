@@ -26,6 +26,7 @@ import pytest
 from windlass.domain.changes import Changes
 from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
+from windlass.domain.pause import PauseKind
 from windlass.domain.run import Blocked, Finish, Held, NewRun, ProgressWrite, RunRef, Want
 from windlass.domain.scheduling.rows import Decision, Firing, ScheduleRef
 from windlass.domain.states import Failure, Status
@@ -338,6 +339,8 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "list waiting": (_page(ops, status=Status.WAITING), "timers_waiting", 800),
         "list paused": (_page(ops, status=Status.PAUSED), "timers_waiting", 800),
         "audit": (ops.list_audit("default", limit=50), "audit_pkey", 50),
+        "pause": (ops.pause_work("default", PauseKind.QUEUE, "q9"), "pauses_pkey", 50),
+        "resume": (ops.resume_work("default", PauseKind.QUEUE, "q9"), "pauses_pkey", 50),
         "audit of one": (ops.list_audit("default", subject=one.id), "audit_by_subject", 50),
         "audit by one": (ops.list_audit("default", actor="ann"), "audit_by_actor", 50),
         "reschedule what ended": (ops.reschedule(other, delay=60.0), "runs_pkey", 50),
@@ -476,7 +479,16 @@ READS_ALL = frozenset(
     {"backlog", "unpublished", "inspect_overdue", "quick_check", "count_by_queue", "count_by_job"}
 )
 SMALL = frozenset(
-    {"workers", "sweeps", "jobs", "sqlite_schema", "sqlite_sequence", "schema_version"}
+    {
+        "workers",
+        "sweeps",
+        "jobs",
+        "pauses",
+        "still_work",
+        "sqlite_schema",
+        "sqlite_sequence",
+        "schema_version",
+    }
     | {"schedule_gone"}
 )
 # Names of lists and of what was found so far, within the statements.
@@ -488,6 +500,7 @@ SORTS = frozenset(
     {
         "cycle_at_once",
         "get_runs",
+        "list_pauses",
         "list_workers",
         "dead_workers",
         "oldest_held",
@@ -739,6 +752,6 @@ def test_the_hot_path_is_planned_once(pg_database: str) -> None:
             "select proname from pg_proc where pronamespace = 'windlass'::regnamespace"
             " and 'plan_cache_mode=force_generic_plan' = any (proconfig)"
         ).fetchall()
-    hot = {"finish", "lease_heads", "lease_named", "make_moves", "ready_heads"}
+    hot = {"finish", "is_still", "lease_heads", "lease_named", "make_moves", "ready_heads"}
     hot |= {"record_progress", "record_steps", "succeed"}
     assert {name for (name,) in found} == hot

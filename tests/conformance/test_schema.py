@@ -12,6 +12,7 @@ import pytest
 
 from tests.conformance.places import KINDS, TABLES, VIEWS
 from windlass.domain.event import EFFECTS, AttemptOutcome
+from windlass.domain.pause import PauseKind
 from windlass.domain.scheduling.rows import Overlap, ScheduleOrigin, SlotOutcome
 from windlass.domain.states import FINISHED, Failure, Intent, Status
 from windlass.domain.step import StepState
@@ -30,6 +31,7 @@ CHECKED: Mapping[tuple[str, str], set[str]] = {
     ("schedules", "overlap"): {overlap.value for overlap in Overlap},
     ("schedules", "origin"): {origin.value for origin in ScheduleOrigin},
     ("schedule_slots", "outcome"): {outcome.value for outcome in SlotOutcome},
+    ("pauses", "kind"): {kind.value for kind in PauseKind},
 }
 
 

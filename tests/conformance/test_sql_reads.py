@@ -22,6 +22,7 @@ from windlass.domain.batch import NewBatch, ShardWrite, UnitFailure
 from windlass.domain.counts import By
 from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
+from windlass.domain.pause import PauseKind
 from windlass.domain.report import ErrorInfo
 from windlass.domain.run import JobRow, Options, RunRef
 from windlass.domain.scheduling.rows import ScheduleFilter, ScheduleRef
@@ -102,6 +103,7 @@ def _reads(drive: Driver) -> Calls:
         sha256="0" * 64, location="file:///a", created_at=drive.now,
     )  # fmt: skip
     drive.call(ops.put_artifact(artifact))
+    drive.call(ops.pause_work("default", PauseKind.QUEUE, "aside"))
     return {
         call.name: call
         for call in (
@@ -116,6 +118,7 @@ def _reads(drive: Driver) -> Calls:
             ops.list_attempts(dead, None, 10),
             ops.list_feed(None, 10),
             ops.list_audit("default", limit=10),
+            ops.list_pauses("default"),
             ops.list_steps("default", waits.id, None, 10),
             ops.list_signals("default", waits.id, 0, 10),
             ops.list_children("default", held.id, None, None, 10),

@@ -392,6 +392,17 @@ def test_the_log_says_who_paused_a_run(load: Load, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "ann pause the shop is down\n"
 
 
+@pytest.mark.examples(CONTROL, "control.py")
+@pytest.mark.examples(CONTROL, "queues.py")
+def test_a_queue_and_a_job_are_paused(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    page = load("control.py")
+    run = load("queues.py").run
+    assert capsys.readouterr().out == "queue default the shop is down\n"
+    assert page.app.pauses() == []
+    drain(page.app).check()
+    assert run.refresh().result == 300
+
+
 @pytest.mark.examples(CONTROL, "loop.py")
 def test_a_loop_may_stop_at_its_checkpoints(load: Load) -> None:
     page = load("loop.py")

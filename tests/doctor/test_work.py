@@ -96,6 +96,25 @@ def test_a_queue_that_no_worker_serves(url: str, app: Windlass) -> None:
     assert "--queues mail" in found.advice
 
 
+def test_a_paused_queue_with_runs_is_said_and_nothing_else_of_them(url: str, app: Windlass) -> None:
+    hire(app)
+    app.enqueue("greet", queue="mail")
+    app.enqueue("greet", queue="mail")
+    app.enqueue("greet")
+    with app.acting_as("ann"):
+        app.pause_queue("mail", reason="the relay is down")
+        app.pause_queue("empty")
+
+    found = of(checkup(url), "queues")
+
+    assert len(found) == 2
+    assert found[0].severity is Severity.WARNING
+    assert found[0].text.startswith("2 runs waiting: queue 'mail' was paused ")
+    assert found[0].text.endswith(" by ann (the relay is down).")
+    assert "windlass queues resume mail" in (found[0].advice or "")
+    assert found[1].text == "1 run ready, each with a worker for it."
+
+
 def test_a_run_that_waits_for_long_beside_free_seats(url: str, app: Windlass) -> None:
     hire(app)
     app.enqueue("greet")

@@ -38,7 +38,8 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "demo": Entry("demo", "demo", "Watch a tour of what runs can do."),
     },
     "Look": {
-        "jobs": Entry("jobs", "jobs", "List jobs and their last runs; check job files."),
+        "jobs": Entry("jobs", "jobs", "List jobs, check their files, pause and resume them."),
+        "queues": Entry("queues", "queues", "List queues, pause and resume them."),
         "schedules": Entry("schedules", "schedules", "List, make, change and trigger schedules."),
         "workers": Entry("workers", "workers", "Show who is alive, and what each is doing."),
         "stats": Entry("stats", "stats", "Count runs, and show what waits in each queue."),

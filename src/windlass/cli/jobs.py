@@ -3,12 +3,13 @@
 import os
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.options import StorePlace, json_option, place_options
+from windlass.cli.options import StorePlace, acting_options, json_option, place_options
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -22,7 +23,7 @@ STORED_TITLES = ("JOB", "QUEUE", "TAKES", "VERSION", "CREATED", "UPDATED")
 
 @click.group
 def jobs() -> None:
-    """Look at jobs: list them, their last runs, or what is wrong with their files."""
+    """List jobs and their last runs, check their files, pause and resume them."""
 
 
 @jobs.command("list")
@@ -68,6 +69,32 @@ def runs(place: StorePlace, name: str, as_json: bool) -> None:
         click.echo(output.to_json([run.to_dict() for run in found], indent=2))
     else:
         print_runs(found, app.sources.now(), f"Job {name!r} has no runs.")
+
+
+@jobs.command
+@click.argument("names", metavar="JOB...", nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", help="Shown wherever the pause is.")
+@acting_options
+@place_options
+def pause(place: StorePlace, names: tuple[str, ...], reason: str | None) -> None:
+    """Start no run of a job, on any worker, until `windlass jobs resume`.
+
+    Runs that are running go on. What waits keeps its place; `expires` and `deadline` go on.
+    """
+    from windlass.cli.queues import pause_each
+
+    pause_each("job", names, partial(place.store().pause_job, reason=reason))
+
+
+@jobs.command
+@click.argument("names", metavar="JOB...", nargs=-1, required=True)
+@acting_options
+@place_options
+def resume(place: StorePlace, names: tuple[str, ...]) -> None:
+    """Let paused jobs go on."""
+    from windlass.cli.queues import resume_each
+
+    resume_each("job", names, place.store().resume_job)
 
 
 @jobs.command

@@ -232,14 +232,15 @@ def _say_what_is_awaited(worker: Worker, settings: Settings, lifeline: Keeper | 
 async def _drained(worker: Worker, unserved: Unserved) -> None:
     while True:
         try:
-            await worker.drained()
+            left = await worker.drained()
         except StoreUnavailable as error:
             # The worker waits for the store; so do we.
             log.debug("store unavailable", extra={"error": str(error)})
             await asyncio.sleep(0.5)
         else:
             await unserved.look(grace=0.0)  # it does not look again
-            log.info("nothing left to do", extra={"worker": worker.id})
+            paused = {"paused": left.paused} if left.paused else {}
+            log.info("nothing left to do", extra={"worker": worker.id, **paused})
             return
 
 

@@ -11,6 +11,7 @@ from windlass.domain.counts import By
 if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.domain.counts import Counts, QueueState
+    from windlass.domain.pause import WorkPause
 
 QUEUE_TITLES = ("QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">WAITING", ">PAUSED", ">OLDEST")
 STATUSES = ("scheduled", "queued", "running", "waiting", "paused", "failed", "canceled")
@@ -31,7 +32,8 @@ def stats(place: StorePlace, by: str, as_json: bool) -> None:
 
     Numbers with a ~ are estimates: PostgreSQL counts some thousands of each status, and estimates
     the rest. OLDEST is how long the oldest run of a queue has been ready. SCHEDULED counts what
-    sleeps too, WAITING what waits for a signal or for children.
+    sleeps too, WAITING what waits for a signal or for children, PAUSED single runs; queues and
+    jobs that are paused as a whole are named below.
     """
     from windlass.cli import output
 
@@ -41,6 +43,7 @@ def stats(place: StorePlace, by: str, as_json: bool) -> None:
         click.echo(output.to_json(_document(app, counts), indent=2))
         return
     if not counts:
+        print_pauses(app.pauses())
         click.echo("There are no runs: make one with `windlass enqueue`.")
         return
     if counts.by is By.STATUS:
@@ -48,7 +51,8 @@ def stats(place: StorePlace, by: str, as_json: bool) -> None:
         queues = app.queues()
         if queues:
             click.echo()
-            _show(QUEUE_TITLES, [_queue_row(queue) for queue in queues])
+            _show(QUEUE_TITLES, [queue_row(queue) for queue in queues])
+        print_pauses(app.pauses())
     else:
         titles = (by.upper(), *(f">{status.upper()}" for status in STATUSES))
         _show(titles, _name_rows(counts))
@@ -58,6 +62,7 @@ def _document(app: "Windlass", counts: "Counts") -> dict[str, Any]:
     shown = counts.to_dict()
     if counts.by is By.STATUS:
         shown["queues"] = [queue.to_dict() for queue in app.queues()]
+        shown["pauses"] = [pause.to_dict() for pause in app.pauses()]
     return shown
 
 
@@ -80,7 +85,8 @@ def _name_rows(counts: "Counts") -> list[tuple[str, ...]]:
     ]
 
 
-def _queue_row(queue: "QueueState") -> tuple[str, ...]:
+def queue_row(queue: "QueueState") -> tuple[str, ...]:
+    """What is known of a queue, as the row of a table."""
     from windlass.cli import output
     from windlass.duration import format_duration
 
@@ -93,6 +99,19 @@ def _queue_row(queue: "QueueState") -> tuple[str, ...]:
         _number(queue.paused, queue.exact),
         "" if queue.age is None else format_duration(max(0.0, queue.age)),
     )
+
+
+def print_pauses(pauses: "Sequence[WorkPause]") -> None:
+    """Say which queues and jobs are paused: since when, by whom and why."""
+    from windlass.cli import output
+
+    if pauses:
+        click.echo()
+    for pause in pauses:
+        why = "" if pause.reason is None else f": {pause.reason}"
+        since = output.clock_time(pause.since)
+        what = f"{pause.kind.value} {pause.name} is paused since {since} by {pause.by}{why}"
+        click.echo(output.one_line(what))
 
 
 def _number(count: int, exact: bool) -> str:

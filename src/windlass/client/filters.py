@@ -103,6 +103,20 @@ def check_reason(reason: str | None) -> str | None:
     return check_text("reason", given, _LONGEST_REASON)
 
 
+def check_subject(
+    run: str | None, queue: str | None, job: str | None
+) -> tuple[str | None, str | None]:
+    """What the audit log is asked about: the kind of it, and its id or name."""
+    given = {"run": run, "queue": queue, "job": job}
+    named = [(kind, subject) for kind, subject in given.items() if subject is not None]
+    if len(named) > 1:
+        raise BadOption(named[1][0], f"there is {named[0][0]} too: give one of run, queue and job")
+    if not named:
+        return None, None
+    kind, subject = named[0]
+    return kind, check_id(subject) if kind == "run" else check_name(kind, subject)
+
+
 def check_budget(max_attempts: int | None) -> int | None:
     """How many attempts a reopened run gets, if that was said."""
     return None if max_attempts is None else check_max_attempts(max_attempts)

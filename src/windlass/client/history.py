@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Sequence
 
 from windlass.client.approvals import ApprovalVerbs
-from windlass.client.filters import check_id, check_page
+from windlass.client.filters import check_id, check_page, check_subject
 from windlass.client.run import Run
 from windlass.domain.audit import AuditEntry
 from windlass.domain.child import PAGE
@@ -101,17 +101,21 @@ class HistoryVerbs(ApprovalVerbs):
         self,
         run: str | None = None,
         *,
+        queue: str | None = None,
+        job: str | None = None,
         by: str | None = None,
         before: int | None = None,
         limit: int = 100,
     ) -> Flow[Sequence[AuditEntry]]:
-        """List what operators did, the latest first: to one run, or to all; `by` one of them.
+        """List what operators did, the latest first: to one run, queue or job, or to all; `by` one
+        of them.
 
         For the next page, pass the last one's number as `before`.
         """
-        subject = None if run is None else self._ref(run).id
+        kind, subject = check_subject(run, queue, job)
         found: Sequence[AuditEntry] = yield self._operations.list_audit(
             self._scope.tenant,
+            kind=kind,
             subject=subject,
             actor=by,
             before=before,

@@ -111,28 +111,37 @@ class HistoryFaces(ApprovalFaces):
         self,
         run: str | None = None,
         *,
+        queue: str | None = None,
+        job: str | None = None,
         by: str | None = None,
         before: int | None = None,
         limit: int = 100,
     ) -> Sequence[AuditEntry]:
-        """List what operators did, the latest first: to one run, or to all; `by` one of them.
+        """List what operators did, the latest first: to one run, queue or job, or to all; `by` one
+        of them.
 
         For the next page, pass the last one's number as `before`.
         """
         verbs = self._verbs
-        return verbs.perform(verbs.audit(run, by=by, before=before, limit=limit))
+        return verbs.perform(
+            verbs.audit(run, queue=queue, job=job, by=by, before=before, limit=limit)
+        )
 
     async def aaudit(
         self,
         run: str | None = None,
         *,
+        queue: str | None = None,
+        job: str | None = None,
         by: str | None = None,
         before: int | None = None,
         limit: int = 100,
     ) -> Sequence[AuditEntry]:
         """As `audit`, in async code."""
         verbs = self._verbs
-        return await verbs.aperform(verbs.audit(run, by=by, before=before, limit=limit))
+        return await verbs.aperform(
+            verbs.audit(run, queue=queue, job=job, by=by, before=before, limit=limit)
+        )
 
     def attempts(
         self, run: str, *, before: int | None = None, limit: int = 100

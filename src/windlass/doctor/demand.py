@@ -1,10 +1,12 @@
 """Does everything that is ready have somebody who takes it?"""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from windlass.app import Windlass
 from windlass.domain.checkup import Finding, Limits, counted, fine, warning
 from windlass.domain.inspection import Demand, WorkerState
+from windlass.domain.pause import PauseKind, pause_over
 from windlass.duration import format_duration
 from windlass.store.checks import Check
 
@@ -19,18 +21,43 @@ def checks(app: Windlass) -> Iterator[Check]:
 
 
 def _check_queues(app: Windlass, limits: Limits) -> Iterator[Finding]:
-    found = app.store.run(app.store.operations.inspect_demand(_HEAD))
+    waiting = app.store.run(app.store.operations.inspect_demand(_HEAD))
+    yield from _paused(app, waiting)
+    found = [demand for demand in waiting if demand.waiting > demand.paused]
     alive = [worker for worker in app.workers(runs=0) if worker.alive]
     if not found:
-        yield fine("Nothing is ready and waiting.")
+        if not waiting:
+            yield fine("Nothing is ready and waiting.")
     elif not alive:
         return  # told by the check of workers
     else:
         told = [*_unserved(found, alive), *_ignored(found, alive, limits)]
-        waiting = sum(demand.waiting for demand in found)
+        ready = sum(demand.waiting - demand.paused for demand in found)
         yield from told[:_MOST] or [
-            fine(f"{counted(waiting, 'run')} ready, each with a worker for it.")
+            fine(f"{counted(ready, 'run')} ready, each with a worker for it.")
         ]
+
+
+def _paused(app: Windlass, waiting: Sequence[Demand]) -> Iterator[Finding]:
+    """Say what waits because somebody has paused its queue or its job."""
+    if not any(demand.paused for demand in waiting):
+        return
+    pauses = app.store.run(app.store.operations.list_pauses(None))
+    held: Counter[tuple[PauseKind, str]] = Counter()
+    for demand in waiting:
+        pause = pause_over(pauses, demand.queue, demand.job)
+        if demand.paused and pause is not None:
+            held[pause.kind, pause.name] += demand.paused
+    for pause in pauses:
+        runs = held.pop((pause.kind, pause.name), 0)
+        if runs:
+            since = format_duration((waiting[0].seen_at - pause.since).total_seconds())
+            why = "" if pause.reason is None else f" ({pause.reason})"
+            yield warning(
+                f"{counted(runs, 'run')} waiting: {pause.kind.value} {pause.name!r} was paused "
+                f"{since} ago by {pause.by}{why}.",
+                f"If that is over, `windlass {pause.kind.value}s resume {pause.name}`.",
+            )
 
 
 def _unserved(found: Sequence[Demand], alive: Sequence[WorkerState]) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""The audit log: who did what to a run, when and why.
+"""The audit log: who did what to a run, a queue or a job, when and why.
 
 Each verb of an operator adds an entry, in the transaction that does what the verb says: an entry is
 there if and only if that was done. A verb that is repeated and changes nothing is noted as well:
@@ -23,7 +23,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     verb: str
     kind: str
-    """What `subject` names: ``run``."""
+    """What `subject` names: ``run``, ``queue`` or ``job``."""
     subject: str
     reason: str | None = None
     detail: dict[str, Any] | None = None

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.domain.pause import PauseKind, WorkPause
 from windlass.domain.states import Status
 
 MOST_COUNTED = 10_000  # rows of each status, before PostgreSQL estimates
@@ -72,14 +73,15 @@ class Counts(Mapping[str, int]):
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue that has runs which have not ended."""
+    """A queue that has runs which have not ended, or that is paused."""
 
     name: str
-    ready: int = 0  # its depth: what could be claimed now
+    ready: int = 0  # its depth: what could be claimed now, unless it is paused
     running: int = 0
     scheduled: int = 0  # not yet due, asleep included
     waiting: int = 0  # for a signal
-    paused: int = 0
+    paused: int = 0  # runs that are paused themselves
+    pause: WorkPause | None = None  # of the whole queue
     exact: bool = True
     oldest_at: datetime | None = None  # since when the oldest has been ready; None: nothing is
     seen_at: datetime
@@ -105,11 +107,14 @@ class QueueAge(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: datetime
 
 
-def join_queues(counts: Sequence[Count], ages: Sequence[QueueAge]) -> Sequence[QueueState]:
+def join_queues(
+    counts: Sequence[Count], ages: Sequence[QueueAge], pauses: Sequence[WorkPause] = ()
+) -> Sequence[QueueState]:
     """What is known of each queue, the deepest first. The first of `ages` has the time alone."""
     seen_at = ages[0].seen_at
     oldest = {age.queue: age.oldest_at for age in ages[1:]}
-    found: dict[str, dict[Status, Count]] = {name: {} for name in oldest}
+    paused = {pause.name: pause for pause in pauses if pause.kind is PauseKind.QUEUE}
+    found: dict[str, dict[Status, Count]] = {name: {} for name in (*oldest, *paused)}
     for row in counts:
         if not row.status.finished:
             found.setdefault(row.name, {})[row.status] = row
@@ -121,6 +126,7 @@ def join_queues(counts: Sequence[Count], ages: Sequence[QueueAge]) -> Sequence[Q
             scheduled=_count(by_status, Status.SCHEDULED),
             waiting=_count(by_status, Status.WAITING),
             paused=_count(by_status, Status.PAUSED),
+            pause=paused.get(name),
             exact=all(row.exact for row in by_status.values()),
             oldest_at=oldest.get(name),
             seen_at=seen_at,

@@ -76,6 +76,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int  # as far as the queue was looked through
     oldest_at: datetime
     seen_at: datetime
+    paused: int = 0  # of these, in a paused queue or of a paused job
 
     @property
     def seconds(self) -> float:

@@ -429,3 +429,5 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     retrying: int
     scheduled: int  # dated into the future: delayed or snoozed
     oldest_ready_at: datetime | None = None
+    # ready, due or retrying, and not counted there: the queue is paused, or the job
+    paused: int = 0

@@ -34,6 +34,7 @@ import contextlib
 from collections.abc import Sequence
 
 from windlass.domain.job import JobSpec
+from windlass.domain.run import Backlog
 from windlass.engine.around import Around
 from windlass.engine.attempt import Runner
 from windlass.engine.children import Children, Isolation
@@ -195,11 +196,14 @@ class Worker:
             with contextlib.suppress(RuntimeError):  # it has closed: there is nothing to run
                 self._loop.call_soon_threadsafe(self._replace_jobs, jobs)
 
-    async def drained(self) -> None:
-        """Wait until nothing is ready, running or retrying for the jobs and queues served here."""
+    async def drained(self) -> Backlog:
+        """Wait until nothing is ready, running or retrying for the jobs and queues served here.
+
+        Paused queues and jobs are not waited for: returns what is left.
+        """
         await self.started.wait()
         hub = self._hub
-        await drained(self._store, self.options, hub.roster.jobs, hub.holdings, hub.changed)
+        return await drained(self._store, self.options, hub.roster.jobs, hub.holdings, hub.changed)
 
     # -- inside ---------------------------------------------------------------------------
 

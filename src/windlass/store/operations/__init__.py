@@ -14,6 +14,7 @@ from windlass.store.operations.declare import Access, Call, Operation, implement
 from windlass.store.operations.followers import FollowerOperations
 from windlass.store.operations.inspection import InspectionOperations
 from windlass.store.operations.jobs import JobOperations
+from windlass.store.operations.pauses import PauseOperations
 from windlass.store.operations.runs import RunOperations
 from windlass.store.operations.schedules import ScheduleOperations
 from windlass.store.operations.steps import StepOperations
@@ -35,5 +36,6 @@ class Operations(
     ArtifactOperations,
     InspectionOperations,
     AuditOperations,
+    PauseOperations,
 ):
     """All of them."""

@@ -14,9 +14,13 @@ class AuditOperations:
         self,
         tenant: str,
         *,
+        kind: str | None = None,
         subject: str | None = None,
         actor: str | None = None,
         before: int | None = None,
         limit: int = 100,
     ) -> Sequence[AuditEntry]:
-        """Entries, the latest first; of one subject, of one actor; those before a number."""
+        """Entries, the latest first; of one subject, of one actor; those before a number.
+
+        ``kind`` says what ``subject`` names (``run``, ``queue``, ``job``), and narrows that only.
+        """

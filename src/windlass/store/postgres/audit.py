@@ -7,7 +7,14 @@ from windlass.store.postgres.statement import Statement, every
 
 
 def list_audit(
-    tenant: str, *, subject: str | None, actor: str | None, before: int | None, limit: int
+    tenant: str,
+    *,
+    kind: str | None,
+    subject: str | None,
+    actor: str | None,
+    before: int | None,
+    limit: int,
 ) -> Statement[Sequence[AuditEntry]]:
     """Entries of the log, the latest first."""
-    return Statement("list_audit", (tenant, subject, actor, before, limit), every(AuditEntry))
+    parameters = (tenant, subject, actor, before, limit, kind)
+    return Statement("list_audit", parameters, every(AuditEntry))

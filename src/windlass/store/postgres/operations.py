@@ -12,6 +12,7 @@ from windlass.store.postgres import (
     followers,
     inspection,
     jobs,
+    pauses,
     runs,
     schedules,
     steps,
@@ -24,7 +25,7 @@ T = TypeVar("T")
 _FUNCTIONS = implementations(
     Operations,
     *(runs, control, workers, jobs, schedules, artifacts, inspection, steps, children),
-    *(followers, audit, batches),
+    *(followers, audit, batches, pauses),
 )
 
 

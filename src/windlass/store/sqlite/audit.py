@@ -22,7 +22,21 @@ def note_audit(
     detail: Mapping[str, Any] | None = None,
 ) -> None:
     """Note who did what to a run, and why."""
-    entry = (run.tenant, tx.now, by or UNKNOWN, verb, "run", run.id, reason)
+    note_audit_of(tx, run.tenant, "run", run.id, verb, by, reason, detail)
+
+
+def note_audit_of(
+    tx: OpenTransaction,
+    tenant: str,
+    kind: str,
+    subject: str,
+    verb: str,
+    by: str | None,
+    reason: str | None = None,
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    """Note who did what to a run, a queue or a job (`kind`), and why."""
+    entry = (tenant, tx.now, by or UNKNOWN, verb, kind, subject, reason)
     tx.execute("insert_audit", (*entry, to_json_or_none(detail or None)))
 
 
@@ -30,6 +44,7 @@ def list_audit(
     tx: OpenTransaction,
     tenant: str,
     *,
+    kind: str | None,
     subject: str | None,
     actor: str | None,
     before: int | None,
@@ -38,7 +53,7 @@ def list_audit(
     """Return entries of the log, the latest first."""
     until = _LAST if before is None else before
     if subject is not None:
-        rows = tx.fetch("list_audit_of", (subject, tenant, until, actor, limit))
+        rows = tx.fetch("list_audit_of", (subject, tenant, until, kind, actor, limit))
     elif actor is not None:
         rows = tx.fetch("list_audit_by", (actor, tenant, until, limit))
     else:

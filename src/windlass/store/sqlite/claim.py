@@ -165,9 +165,9 @@ class Claim:
         rank, ready_at, blob = place
         look = {
             "queue": queue, "rank": rank, "ready_at": ready_at, "id": blob,
-            "window": self._window,
+            "window": self._window, "jobs": self._jobs,
         }  # fmt: skip
-        if self._tx.fetch("claimable", look | {"jobs": self._jobs, "now": self._tx.now}):
+        if self._tx.fetch("claimable", look | {"now": self._tx.now}):
             return False
         if self._want.window is not None:
             end = self._tx.fetch_one("window_end", look)

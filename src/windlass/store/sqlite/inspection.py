@@ -61,9 +61,10 @@ def inspect_demand(tx: OpenTransaction, most: int) -> Sequence[Demand]:
             waiting=waiting,
             oldest_at=from_micros(oldest),
             seen_at=from_micros(tx.now),
+            paused=paused,
         )
         for (queue,) in list(tx.fetch("ready_queues"))
-        for job, waiting, oldest in tx.fetch("queue_demand", (queue, most))
+        for job, waiting, oldest, paused in tx.fetch("queue_demand", (queue, most))
     ]
 
 

@@ -22,6 +22,7 @@ from windlass.store.sqlite import (
     inspection,
     jobs,
     listing,
+    pauses,
     runs,
     schedules,
     signals,
@@ -40,7 +41,7 @@ _FUNCTIONS = implementations(
     Operations,
     *(runs, listing, enqueue, control, bulk, workers, finish, sweep, jobs, schedules, firing),
     *(artifacts, inspection, feed, changing, steps, signals, approvals, children),
-    *(followers, audit, batches, units),
+    *(followers, audit, batches, units, pauses),
 )
 _DECLARED = declared(Operations)
 # Calls of these operations that wait together are done as one. The last function makes a list of

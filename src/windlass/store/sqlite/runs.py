@@ -88,13 +88,14 @@ def backlog(
         "most": MOST_COUNTED,
     }
     row = tx.fetch_one("backlog", bindings)
-    ready, running, retrying, scheduled, oldest = row or (0, 0, 0, 0, None)
+    ready, running, retrying, scheduled, oldest, paused = row or (0, 0, 0, 0, None, 0)
     return Backlog(
         ready=ready,
         running=running,
         retrying=retrying,
         scheduled=scheduled,
         oldest_ready_at=from_micros_or_none(oldest),
+        paused=paused,
     )
 
 

@@ -5,7 +5,8 @@
 -- p_after, {queue: {"rank", "ready_at", "id"}}, passes over a stretch that was looked at before,
 -- or whose index entries are mostly dead. p_window bounds how many rows of a queue are looked at
 -- from there on, so that a wall of jobs unknown to this worker costs a bounded amount. Leave
--- both null and nothing is missed. p_turn: which queue is first where p_queues is null.
+-- both null and nothing is missed. What is paused is passed over; the caller has the lock of the pauses,
+-- taken in a statement before this one (see domain/pause.py). p_turn: which queue is first where p_queues is null.
 --
 -- Each row returned says what it is: run, a run that the worker now holds; stop, where the window
 -- ended the look into a queue: (queue, rank, ready_at, id) is the last key looked at; or, where no
@@ -41,7 +42,13 @@ declare
   v_from record;
   v_places tid[];
   v_at timestamptz;
+  v_jobs text[] := p_jobs;
+  v_paused text[];
 begin
+  if exists (select 1 from windlass.pauses) then
+    v_paused := windlass.paused_names();
+    v_jobs := array (select j from unnest(p_jobs) j where not windlass.is_still('job', j));
+  end if;
   if p_queues is null then
     v_began := clock_timestamp();
     select coalesce(array_agg(h.queue), '{}'), array_agg(h.rank), array_agg(h.ready_at)
@@ -53,8 +60,9 @@ begin
     input := null;
   end if;
   foreach v_queue in array v_queues loop
-    exit when v_left <= 0;
+    exit when v_left <= 0 or cardinality(v_jobs) = 0;
     v_n := v_n + 1;
+    continue when v_paused is not null and windlass.is_still('queue', v_queue);
     select coalesce((m ->> 'rank')::integer, v_ranks[v_n], -2147483648) as rank,
            coalesce((m ->> 'ready_at')::timestamptz, v_times[v_n], '-infinity') as ready_at,
            coalesce((m ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') as id
@@ -63,7 +71,8 @@ begin
     -- last one that is taken; only those that are taken are locked. A CTE is read as far as
     -- it is asked for, in the order in which it is made.
     with seen as materialized (
-      select r.ctid as place, r.job, r.expires_at, r.deadline_at, r.rank, r.ready_at, r.id
+      select r.ctid as place, r.job, r.expires_at, r.deadline_at, r.rank, r.ready_at, r.id,
+             r.tenant
         from windlass.ready r
        where r.queue = v_queue
          and (r.rank, r.ready_at, r.id) > (v_from.rank, v_from.ready_at, v_from.id)
@@ -74,8 +83,9 @@ begin
         from seen s
        cross join lateral (select r.ctid as place from windlass.ready r
                             where r.ctid = s.place for update skip locked) l
-       where s.job = any (p_jobs) and (s.expires_at is null or s.expires_at > p_now)
+       where s.job = any (v_jobs) and (s.expires_at is null or s.expires_at > p_now)
          and (s.deadline_at is null or s.deadline_at > p_now)
+         and (v_paused is null or not windlass.is_paused(v_paused, s.tenant, v_queue, s.job))
        limit v_left
     )
     select p.places, e.rank, e.ready_at, e.id into v_places, rank, ready_at, id

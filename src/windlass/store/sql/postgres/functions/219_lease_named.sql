@@ -1,6 +1,6 @@
 -- Exactly these runs become leases of a worker that its caller found alive, where they are
 -- ready and of known jobs and served queues. Others are passed over: a message may come twice,
--- late, or out of order.
+-- late, or out of order. So is what is paused; the caller has the lock of the pauses.
 create or replace function windlass.lease_named(
   p_worker_no integer, p_claim_no bigint, p_limit integer, p_jobs text[], p_queues text[],
   p_tenants text[], p_ids uuid[], p_now timestamptz
@@ -20,7 +20,12 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 #variable_conflict use_column
+declare
+  v_paused text[];
 begin
+  if exists (select 1 from windlass.pauses) then
+    v_paused := windlass.paused_names();
+  end if;
   return query
     with named as materialized (
       select distinct n.tenant, n.id from unnest(p_tenants, p_ids) as n(tenant, id) order by 1, 2
@@ -35,6 +40,8 @@ begin
             and (p_queues is null or array[r.queue] <@ p_queues)
             and (r.expires_at is null or r.expires_at > p_now)
             and (r.deadline_at is null or r.deadline_at > p_now)
+            and (v_paused is null
+                 or not windlass.is_paused(v_paused, r.tenant, r.queue, r.job))
             for update skip locked) r
        limit p_limit
     ), stamp as materialized (

@@ -26,6 +26,9 @@ begin
     raise exception 'worker % is not registered, or its lease has run out', p_worker
       using errcode = 'WL008', detail = json_build_array(p_worker)::text;
   end if;
+  if not pg_try_advisory_xact_lock_shared(hashtextextended('windlass.pauses', 0)) then
+    return;  -- somebody waits for claims to end, see windlass.settle_pauses
+  end if;
   return query
     select h.tenant, h.id, h.job, h.queue, h.token, h.attempt, h.failures, h.crash_count, h.input,
            h.options, h.trace, h.rank, h.ready_at, h.started_at, h.schedule, h.slot,

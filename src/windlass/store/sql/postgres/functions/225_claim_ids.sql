@@ -24,6 +24,9 @@ begin
     raise exception 'worker % is not registered, or its lease has run out', p_worker
       using errcode = 'WL008', detail = json_build_array(p_worker)::text;
   end if;
+  if not pg_try_advisory_xact_lock_shared(hashtextextended('windlass.pauses', 0)) then
+    return;  -- somebody waits for claims to end, see windlass.settle_pauses
+  end if;
   return query
     select * from windlass.lease_named(v_worker_no, p_claim_no, p_limit, p_jobs, p_queues,
                                        p_tenants, p_ids, v_now);

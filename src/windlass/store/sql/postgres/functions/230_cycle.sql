@@ -5,7 +5,8 @@
 --   now      started_at is the store's clock
 --   lost     (tenant, id, token) of an end that was not recorded: the lease is another's
 --   busy     the same: somebody has the lease locked. Send that end again
---   locked   nothing was claimed: somebody has this worker's row locked. Ask again
+--   locked   nothing was claimed: somebody has this worker's row locked, or waits for claims to end
+--            (see windlass.settle_pauses). Ask again
 --   refused  nothing was claimed: this worker is dead to the store and must register anew
 --   run      a run that the worker now holds, as from windlass.claim
 --   stop     the window ended the look into a queue at (rank, ready_at, id): there may be more
@@ -59,6 +60,10 @@ begin
     v_worker_no := windlass.hold_worker(p_worker, v_now);
     if coalesce(v_worker_no, 0) = 0 then
       kind := case when v_worker_no is null then 'locked' else 'refused' end;
+      return next;
+    -- In a statement before the one that reads the pauses: see domain/pause.py.
+    elsif not pg_try_advisory_xact_lock_shared(hashtextextended('windlass.pauses', 0)) then
+      kind := 'locked';
       return next;
     elsif p_run_ids is not null then
       return query

@@ -1,8 +1,9 @@
--- The audit log, the latest first. p_subject and p_actor: only what is about one, or was done by one. The next
--- page: p_before = the last number of this one.
+-- The audit log, the latest first. p_subject and p_actor: only what is about one, or was done by one. p_kind: what
+-- p_subject names, where a queue and a job may have the same name. The next page: p_before = the last number of this one.
 create or replace function windlass.list_audit(
   p_tenant text, p_subject text default null, p_actor text default null,
-  p_before bigint default null, p_limit integer default 100
+  p_before bigint default null, p_limit integer default 100,
+  p_kind text default null
 ) returns table (number bigint, at timestamptz, actor text, verb text, kind text, subject text,
                  reason text, detail json)
 language plpgsql stable security definer
@@ -21,7 +22,7 @@ begin
         from windlass.audit a
        where (a.subject, a.tenant, a.n) < (p_subject, p_tenant, v_before)
          and (a.subject, a.tenant, a.n) >= (p_subject, p_tenant, 0) and a.subject = p_subject
-         and (p_actor is null or a.actor = p_actor)
+         and (p_actor is null or a.actor = p_actor) and (p_kind is null or a.kind = p_kind)
        order by a.subject desc, a.tenant desc, a.n desc limit p_limit;
   elsif p_actor is not null then
     return query

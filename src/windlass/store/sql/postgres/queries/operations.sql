@@ -132,7 +132,19 @@ select windlass.json_text(s) from windlass.signal(%s, %s::uuid, %s, %s::json, %s
 
 -- name: list_audit
 select windlass.json_text(a)
-  from windlass.list_audit(%s, %s, %s, %s::bigint, %s) a
+  from windlass.list_audit(%s, %s, %s, %s::bigint, %s, %s) a
+
+-- name: pause_work
+select windlass.json_text(p) from windlass.pause_work(%s, %s, %s, %s, %s) p
+
+-- name: settle_pauses
+select windlass.settle_pauses()
+
+-- name: resume_work
+select windlass.json_text(p) from windlass.resume_work(%s, %s, %s, %s) p
+
+-- name: list_pauses
+select windlass.json_text(p) from windlass.list_pauses(%s) p
 
 -- name: list_signals
 select windlass.json_text(s) from windlass.list_signals(%s, %s::uuid, %s, %s) s

@@ -115,15 +115,23 @@ begin
          <= (new.last_rank, new.last_ready_at, new.last_id, new.last_tenant)
      and job in (select value from json_each(new.jobs))
      and (expires_at is null or expires_at > new.now)
-     and (deadline_at is null or deadline_at > new.now);
+     and (deadline_at is null or deadline_at > new.now)
+     and (not exists (select 1 from pauses) or not exists (
+           select 1 from pauses p where p.tenant = ready.tenant
+              and ((p.kind = 'queue' and p.name = new.queue) or (p.kind = 'job' and p.name = ready.job))));
 end;
 
 -- The head of one queue, as far as there are still seats: nothing for a worker that is dead. The
 -- window is a subquery with a limit: rows are looked at in claim order, no more of them than the
--- window, and the outer limit stops it as soon as enough are found.
+-- window, and the outer limit stops it as soon as enough are found. Pauses are read here, by the
+-- statement that writes: see domain/pause.py.
 create temp trigger if not exists windlass_claim instead of insert on windlass_cycle
 when new.act = 'claim'
  and exists (select 1 from workers where id = new.worker and alive_until > new.now)
+ and (not exists (select 1 from pauses)
+      or (not exists (select 1 from still_work where kind = 'queue' and name = new.queue)
+          and exists (select 1 from json_each(new.jobs)
+                       where value not in (select name from still_work where kind = 'job'))))
 begin
   insert into windlass_taken (tenant, id, job, queue, rank, ready_at, attempt, failures,
                               crash_count, token, seq, deadline_at)
@@ -139,6 +147,9 @@ begin
    where w.job in (select value from json_each(new.jobs))
      and (w.expires_at is null or w.expires_at > new.now)
      and (w.deadline_at is null or w.deadline_at > new.now)
+     and (not exists (select 1 from pauses) or not exists (
+           select 1 from pauses p where p.tenant = w.tenant
+              and ((p.kind = 'queue' and p.name = new.queue) or (p.kind = 'job' and p.name = w.job))))
    limit new.most - (select count(*) from windlass_taken);
   -- Where the window ended before there were enough: the last key of it, while it is whole.
   insert into windlass_stops

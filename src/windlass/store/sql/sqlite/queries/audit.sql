@@ -11,7 +11,7 @@ select n, at, actor, verb, kind, subject, reason, detail from audit
 -- name: list_audit_of
 select n, at, actor, verb, kind, subject, reason, detail from audit
  where subject = :subject and tenant = :tenant and n < :before
-   and (:actor is null or actor = :actor)
+   and (:kind is null or kind = :kind) and (:actor is null or actor = :actor)
  order by n desc limit :limit
 
 -- name: list_audit_by

@@ -11,8 +11,11 @@ select tenant, id, job, queue, attempt, started_at
 
 -- name: queue_demand
 -- The head of a queue, in claim order, so that a long one costs no more than a short one.
-select job, count(*), min(ready_at)
-  from (select r.job, r.ready_at from ready r
+select job, count(*), min(ready_at),
+       sum(exists (select 1 from pauses p where p.tenant = h.tenant
+                      and ((p.kind = 'queue' and p.name = :queue)
+                           or (p.kind = 'job' and p.name = h.job))))
+  from (select r.job, r.ready_at, r.tenant from ready r
          where r.queue = :queue order by r.rank, r.ready_at, r.id limit :most) h
  group by job order by 3, 1
 

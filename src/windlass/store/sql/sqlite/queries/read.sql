@@ -53,12 +53,29 @@ select r.id, r.status is not null
 -- name: backlog
 -- Each count stops at :most of its own, so that the answer costs the same whatever the backlog,
 -- and none is hidden by another. What is due counts as ready, and so does what was woken because a
--- child has ended: a dispatcher moves it any moment now.
-select ready.n + due.n + (select count(*) from (select 1 from wakes where n > 0 limit :most)), leases.n, backoff.n, scheduled.n, ready.oldest
+-- child has ended: a dispatcher moves it any moment now. What is ready, due or retrying in a paused
+-- queue, or of a paused job, is counted as paused and as nothing else.
+select ready.n + due.n + (select count(*) from (select 1 from wakes where n > 0 limit :most)), leases.n, backoff.n, scheduled.n, ready.oldest,
+       (select count(*)
+          from (select 1
+                  from (select tenant, queue, job from ready
+                        union all
+                        select tenant, queue, job from timers
+                         where why = 'backoff' or due_at <= :now) p
+                 where exists (select 1 from pauses)
+                   and (:queues is null or p.queue in (select value from json_each(:queues)))
+                   and (:jobs is null or p.job in (select value from json_each(:jobs)))
+                   and exists (select 1 from pauses h where h.tenant = p.tenant
+                                       and ((h.kind = 'queue' and h.name = p.queue)
+                                            or (h.kind = 'job' and h.name = p.job)))
+                 limit :most))
   from (select count(*) as n, min(ready_at) as oldest
           from (select p.ready_at from ready p
                  where (:queues is null or p.queue in (select value from json_each(:queues)))
                    and (:jobs is null or p.job in (select value from json_each(:jobs)))
+                   and not exists (select 1 from pauses h where h.tenant = p.tenant
+                                       and ((h.kind = 'queue' and h.name = p.queue)
+                                            or (h.kind = 'job' and h.name = p.job)))
                  limit :most)) ready,
        (select count(*) as n
           from (select 1 from leases p
@@ -70,12 +87,18 @@ select ready.n + due.n + (select count(*) from (select 1 from wakes where n > 0 
                  where p.why = 'backoff'
                    and (:queues is null or p.queue in (select value from json_each(:queues)))
                    and (:jobs is null or p.job in (select value from json_each(:jobs)))
+                   and not exists (select 1 from pauses h where h.tenant = p.tenant
+                                       and ((h.kind = 'queue' and h.name = p.queue)
+                                            or (h.kind = 'job' and h.name = p.job)))
                  limit :most)) backoff,
        (select count(*) as n
           from (select 1 from timers p
                  where p.why <> 'backoff' and p.due_at <= :now
                    and (:queues is null or p.queue in (select value from json_each(:queues)))
                    and (:jobs is null or p.job in (select value from json_each(:jobs)))
+                   and not exists (select 1 from pauses h where h.tenant = p.tenant
+                                       and ((h.kind = 'queue' and h.name = p.queue)
+                                            or (h.kind = 'job' and h.name = p.job)))
                  limit :most)) due,
        (select count(*) as n
           from (select 1 from timers p

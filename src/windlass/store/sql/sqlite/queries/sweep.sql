@@ -88,6 +88,9 @@ select h.worker_no from holder h
 -- name: unpublished
 select tenant, id from ready
  where coalesce(published_at, ready_at) <= :before
+   and not exists (select 1 from pauses p where p.tenant = ready.tenant
+                      and ((p.kind = 'queue' and p.name = ready.queue)
+                           or (p.kind = 'job' and p.name = ready.job)))
  limit :limit
 
 -- name: mark_published
