@@ -9,5 +9,14 @@ on conflict (tenant, id) do nothing
 select tenant, id, name, content_type, size, sha256, location, run, created_at
   from artifacts where tenant = :tenant and id = :id
 
+-- name: find_artifact
+select tenant, id, name, content_type, size, sha256, location, run, created_at
+  from artifacts where tenant = :tenant and run = :run and name = :name
+
+-- name: list_artifacts
+select tenant, id, name, content_type, size, sha256, location, run, created_at
+  from artifacts where tenant = :tenant and run = :run and name > :after
+  order by name limit :limit
+
 -- name: delete_artifact
 delete from artifacts where tenant = :tenant and id = :id
