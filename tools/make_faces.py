@@ -38,6 +38,12 @@ ALL = (
         name="ApprovalFaces",
     ),
     Faces(
+        source="client/artifacts.py",
+        verbs="ArtifactVerbs",
+        target="client/artifact_faces.py",
+        name="ArtifactFaces",
+    ),
+    Faces(
         source="client/history.py",
         verbs="HistoryVerbs",
         target="client/history_faces.py",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from windlass.client import BulkResult, Request, Run, Selection
     from windlass.context import Context, SyncContext
     from windlass.domain.approval import Approval, ApprovalRequest, OpenApproval
+    from windlass.domain.artifact import Artifact
     from windlass.domain.audit import AuditEntry
     from windlass.domain.batch import BatchCounts, FailedUnit
     from windlass.domain.counts import Count, Counts, QueueState
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
         AmbiguousRun,
         ApprovalClosed,
         ApprovalNotFound,
+        ArtifactDamaged,
+        ArtifactNotFound,
+        ArtifactTooLarge,
         BadArguments,
         BadDuration,
         BadOption,
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
         Nondeterminism,
         NotFound,
         PayloadTooLarge,
+        PlaceUnavailable,
         ProcessDied,
         ResultMismatch,
         ResultTimeout,
@@ -90,6 +95,10 @@ __all__ = [
     "ApprovalClosed",
     "ApprovalNotFound",
     "ApprovalRequest",
+    "Artifact",
+    "ArtifactDamaged",
+    "ArtifactNotFound",
+    "ArtifactTooLarge",
     "AttemptOutcome",
     "AuditEntry",
     "BadArguments",
@@ -132,6 +141,7 @@ __all__ = [
     "PayloadTooLarge",
     "PhaseState",
     "PhaseStatus",
+    "PlaceUnavailable",
     "ProcessDied",
     "QueueState",
     "Request",
@@ -185,6 +195,7 @@ _HOMES = {
     "windlass.client": "BulkResult Request Run Selection",
     "windlass.context": "Context SyncContext",
     "windlass.domain.approval": "Approval ApprovalRequest OpenApproval",
+    "windlass.domain.artifact": "Artifact",
     "windlass.domain.audit": "AuditEntry",
     "windlass.domain.counts": "Count Counts QueueState",
     "windlass.domain.event": "AttemptOutcome EventType",
@@ -213,6 +224,7 @@ _HOMES = {
         StepFailed WaitTimeout Nondeterminism TooManySteps TooLate InputInUse
         StepNotRecorded
         ApprovalClosed ApprovalNotFound BadToken
+        ArtifactDamaged ArtifactNotFound ArtifactTooLarge PlaceUnavailable
     """,
     "windlass.job": "Job",
     "windlass.router": "Router",

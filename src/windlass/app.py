@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, get_args, overl
 from windlass.acting import acting_as
 from windlass.chaining import Chaining
 from windlass.client import Ground, Run, Scope, Selection
+from windlass.client.app_artifacts import AppArtifacts
 from windlass.client.filters import SelectOptions
 from windlass.client.waiting import Completions
 from windlass.config import SettingOptions, Settings, WorkerChanges
@@ -107,6 +108,7 @@ class Windlass(Definitions, Chaining, AppFaces):
         requester = Requester(self.scope, self.jobs)
         self.ground.requester = lambda scope: Requester(scope, self.jobs)
         self._flows = AppVerbs(self.scope, requester)
+        self.artifacts = AppArtifacts(self.scope)
         self.schedules = Schedules(self.scope, self.jobs, requester)
         self.resource = Resources()
         self.middleware = Middleware()

@@ -31,6 +31,7 @@ PREFIX: Final = "WINDLASS_"
 SQLITE: Final = "sqlite:///"
 DEFAULT_URL: Final = f"{SQLITE}windlass.db"
 DEFAULT_LEASE: Final = 30.0
+DEFAULT_ARTIFACT_LIMIT: Final = 1024**3
 DEFAULT_PROCESS_SEATS: Final = os.cpu_count() or 1
 DEFAULT_SUSPECT_SEATS: Final = min(32, max(8, 4 * DEFAULT_PROCESS_SEATS))
 JOBS: Final = "jobs"
@@ -72,6 +73,8 @@ class SettingOptions(WorkerChanges, total=False):
     schema: str | None
     payload_limit: int | None
     ballast: int | None
+    artifacts: str | os.PathLike[str] | None
+    artifact_limit: int | None
     log: LogKind | None
     log_level: str | None
 
@@ -131,6 +134,11 @@ class Settings:
     """The most bytes of JSON for an input, a result or a step's value; the stores take no more."""
     ballast: int = 1024 * 1024
     """Bytes kept beside a SQLite file, let go when the disk is full."""
+    artifacts: str | None = None
+    """Where artifacts are kept: a folder, or `s3://bucket/prefix`; None means beside the SQLite
+    file."""
+    artifact_limit: int = DEFAULT_ARTIFACT_LIMIT
+    """The most bytes of one artifact."""
     log: LogKind = "console"
     log_level: str = "INFO"
 
@@ -213,7 +221,7 @@ def _from_folder(name: str, value: object, folder: Path) -> object:
     """A value of windlass.toml, whose relative paths begin in that file's folder."""
     if not isinstance(value, str) or not value.strip():
         return value
-    if name == "jobs":
+    if name == "jobs" or (name == "artifacts" and not value.startswith("s3://")):
         return str(folder / value)
     if name == "url" and value.startswith(SQLITE):
         file = value.removeprefix(SQLITE)
@@ -316,6 +324,13 @@ def _folder(value: object) -> Path:
     return Path(text)
 
 
+def _place(value: object) -> str:
+    """A folder, or a bucket as it is written."""
+    if isinstance(value, str) and value.startswith("s3://"):
+        return value
+    return str(_folder(value))
+
+
 _queue = _matching(
     r"[^\s,\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}", "the name of a queue (no spaces or commas)"
 )
@@ -351,6 +366,8 @@ _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
         "schema": _matching(r"[a-z_][a-z0-9_]{0,62}", "small letters, digits and '_'"),
         "payload_limit": _integer(1, 1024 * 1024),
         "ballast": _integer(0, 1024 * 1024 * 1024),
+        "artifacts": _place,
+        "artifact_limit": _integer(1, 500 * 1024**3),
         "log": _choice("console", "json", fold=str.lower),
         "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", fold=str.upper),
     }

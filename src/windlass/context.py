@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+from windlass.artifacts.faces import Artifacts, SyncArtifacts
+from windlass.artifacts.shelf import Shelf
 from windlass.current import trace_of
-from windlass.domain.artifact import Artifact
 from windlass.domain.pipeline import PhaseResults
 from windlass.domain.run import Claimed, Extras, Held
 from windlass.durable.awaited import AwaitedWork
@@ -54,58 +55,12 @@ class Desk(Protocol):
     @property
     def operations(self) -> Operations: ...
 
+    @property
+    def shelf(self) -> Shelf: ...
+
     def run(self, call: Call[T]) -> T: ...
 
     async def arun(self, call: Call[T]) -> T: ...
-
-
-class _BaseArtifacts:
-    __slots__ = ("_calls", "_held", "_store")
-
-    def __init__(self, store: Desk, held: Held) -> None:
-        self._store = store
-        self._calls = store.operations
-        self._held = held
-
-    def _known(self, deleted: bool | None) -> bool:
-        if deleted is None:
-            raise LeaseLost(self._held.id, self._held.token)
-        return deleted
-
-
-class Artifacts(_BaseArtifacts):
-    """The artifacts of a run's tenant, for async handlers."""
-
-    __slots__ = ()
-
-    async def get(self, id: str) -> Artifact | None:
-        """What is known of an artifact, or None."""
-        return await self._store.arun(self._calls.get_artifact(self._held.tenant, id))
-
-    async def delete(self, id: str) -> bool:
-        """Forget an artifact; returns False if there is none.
-
-        Raises LeaseLost if another worker has the run by now.
-        """
-        call = self._calls.delete_artifact_under(self._held, id)
-        return self._known(await self._store.arun(call))
-
-
-class SyncArtifacts(_BaseArtifacts):
-    """The artifacts of a run's tenant, for handlers in threads."""
-
-    __slots__ = ()
-
-    def get(self, id: str) -> Artifact | None:
-        """What is known of an artifact, or None."""
-        return self._store.run(self._calls.get_artifact(self._held.tenant, id))
-
-    def delete(self, id: str) -> bool:
-        """Forget an artifact; returns False if there is none.
-
-        Raises LeaseLost if another worker has the run by now.
-        """
-        return self._known(self._store.run(self._calls.delete_artifact_under(self._held, id)))
 
 
 class _BaseContext:
@@ -323,7 +278,7 @@ class Context(_BaseContext, AwaitedFace, AwaitedChildren):
 
     @property
     def artifacts(self) -> Artifacts:
-        """The artifacts of the run's tenant."""
+        """Bytes that the run keeps outside the database: see `Artifacts`."""
         return Artifacts(self._store, self._held)
 
     def _in_thread(self, bench: object) -> "SyncContext":
@@ -383,7 +338,7 @@ class SyncContext(_BaseContext, BlockingFace, BlockingChildren):
 
     @property
     def artifacts(self) -> SyncArtifacts:
-        """The artifacts of the run's tenant."""
+        """Bytes that the run keeps outside the database: see `Artifacts`."""
         return SyncArtifacts(self._store, self._held)
 
     def checkpoint(self) -> None:

@@ -11,6 +11,7 @@ from windlass import Windlass, WindlassError
 NAMES = [
     "AmbiguousRun", "Approval", "ApprovalClosed", "ApprovalNotFound", "ApprovalRequest",
     "BadToken", "OpenApproval", "BatchCounts", "BatchFailed", "BatchJob", "FailedUnit",
+    "Artifact", "ArtifactDamaged", "ArtifactNotFound", "ArtifactTooLarge", "PlaceUnavailable",
     "AttemptOutcome", "BadArguments", "BadDuration", "BadOption", "BadPayload",
     "BulkResult", "Cancel", "Child", "ChildFailed", "ChildrenFailed", "SyncChild",
     "ConflictError", "Context", "ContinueAs", "Count", "Counts", "DuplicateJob", "EventType",
@@ -40,6 +41,7 @@ VERBS = [
     "apause", "aresume", "aterminate", "pause", "resume", "terminate",
     "aaudit", "acting_as", "audit", "batch", "abatch_counts", "batch_counts", "afailed_units",
     "failed_units", "aretry_failed", "retry_failed",
+    "artifacts",
     "wait_all", "acancel", "aclose", "acounts", "adiscard",
     "aenqueue", "aenqueue_many", "aevents", "aget", "alist",
     "aqueues",

@@ -388,15 +388,15 @@ async def test_artifacts(app: Windlass) -> None:
 
     @app.job
     async def on_the_loop(ctx: Context) -> list[Any]:
-        found = await ctx.artifacts.get(made.id)
+        found = await ctx.artifacts.find(made)
         assert found is not None
-        return [found.name, await ctx.artifacts.delete(made.id), await ctx.artifacts.get(made.id)]
+        return [found.name, await ctx.artifacts.delete(made), await ctx.artifacts.find(made)]
 
     @app.job
     def in_a_thread(ctx: SyncContext) -> list[Any]:
-        found = ctx.artifacts.get(made.id)
+        found = ctx.artifacts.find(made)
         assert found is not None
-        return [found.name, ctx.artifacts.delete(made.id), ctx.artifacts.delete(made.id)]
+        return [found.name, ctx.artifacts.delete(made), ctx.artifacts.delete(made)]
 
     async with working(app):
         for job, last in ((on_the_loop, None), (in_a_thread, False)):
@@ -422,7 +422,7 @@ async def test_who_lost_the_lease_deletes_no_artifact(app: Windlass, url: str) -
             loop.call_soon_threadsafe(started.set)
             lost.wait(PATIENCE)
             try:
-                ctx.artifacts.delete(made.id)
+                ctx.artifacts.delete(made)
             except LeaseLost as error:
                 tell(error)
 
@@ -435,7 +435,7 @@ async def test_who_lost_the_lease_deletes_no_artifact(app: Windlass, url: str) -
                 with suppress(asyncio.CancelledError):
                     await asyncio.sleep(0.005)
             try:
-                await ctx.artifacts.delete(made.id)
+                await ctx.artifacts.delete(made)
             except LeaseLost as error:
                 tell(error)
 

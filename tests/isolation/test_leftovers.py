@@ -22,7 +22,7 @@ async def test_what_an_attempt_left_behind_does_not_act_for_the_next(
     load: Load, said: Said
 ) -> None:
     jobs = load("""
-from windlass import LeaseLost
+from windlass import Artifact, LeaseLost
 left = []
 
 async def go_on(ctx, artifact):
@@ -42,7 +42,7 @@ async def go_on(ctx, artifact):
     say("over")
 
 @app.job(executor="process")
-async def first(ctx: Context, artifact: str) -> int:
+async def first(ctx: Context, artifact: Artifact) -> int:
     left.append(asyncio.create_task(go_on(ctx, artifact)))
     return os.getpid()
 
@@ -57,7 +57,7 @@ def second(ctx: SyncContext) -> int:
     kept = make(app)
     await app.store.arun(app.store.operations.put_artifact(kept))
     async with working(app, process_seats=1):
-        child = await app.aresult((await jobs.first.aenqueue(artifact=kept.id)).id)
+        child = await app.aresult((await jobs.first.aenqueue(artifact=kept)).id)
         run = await jobs.second.aenqueue()
         assert await app.aresult(run.id, timeout=PATIENCE) == child != os.getpid()
     assert said() == ["progress-lost", "get-lost", "delete-lost", "over"]
@@ -70,10 +70,10 @@ async def test_a_child_whose_lease_is_lost_records_nothing(
 ) -> None:
     jobs = load(
         """
-from windlass import LeaseLost
+from windlass import Artifact, LeaseLost
 
 @app.job(executor="process")
-def work(ctx: SyncContext, artifact: str) -> None:
+def work(ctx: SyncContext, artifact: Artifact) -> None:
     if ctx.attempt > 1:
         return
     say("started")
@@ -99,7 +99,7 @@ def work(ctx: SyncContext, artifact: str) -> None:
     app = jobs.app
     kept = make(app)
     await app.store.arun(app.store.operations.put_artifact(kept))
-    run = await jobs.work.aenqueue(artifact=kept.id)
+    run = await jobs.work.aenqueue(artifact=kept)
     async with working(app):
         await until(said)
         await reap(app, url, run)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from windlass.client.run import Run
     from windlass.client.run_past import PastVerbs
+    from windlass.domain.artifact import Artifact
     from windlass.domain.audit import AuditEntry
     from windlass.domain.batch import BatchCounts, FailedUnit
     from windlass.domain.phase import PhaseState
@@ -132,6 +133,16 @@ class PastFaces:
         """As `audit`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.audit())
+
+    def artifacts(self) -> Sequence[Artifact]:
+        """List the artifacts of the run, by name; `app.artifacts` reads them."""
+        verbs = self._verbs
+        return verbs.perform(verbs.artifacts())
+
+    async def aartifacts(self) -> Sequence[Artifact]:
+        """As `artifacts`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.artifacts())
 
     def signals(self) -> Sequence[Signal]:
         """List the signals that were sent to the run, in order; see `app.signals`."""

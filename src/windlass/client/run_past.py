@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.client.scope import Scope, Verbs
+from windlass.domain.artifact import Artifact
 from windlass.domain.audit import AuditEntry
 from windlass.domain.batch import BatchCounts, FailedUnit
 from windlass.domain.phase import PhaseState
@@ -68,6 +69,12 @@ class PastVerbs(Verbs):
     def audit(self) -> Flow[Sequence[AuditEntry]]:
         """List what operators did to the run, the latest first; see `app.audit`."""
         return (yield from self._runs.audit(self._run.id))
+
+    def artifacts(self) -> Flow[Sequence[Artifact]]:
+        """List the artifacts of the run, by name; `app.artifacts` reads them."""
+        from windlass.client.artifacts import ArtifactVerbs
+
+        return (yield from ArtifactVerbs(self._scope).list(self._run.id))
 
     def signals(self) -> Flow[Sequence[Signal]]:
         """List the signals that were sent to the run, in order; see `app.signals`."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
+from windlass.artifacts.place import place_of
+from windlass.artifacts.shelf import Shelf
 from windlass.client.group import GroupCommit
 from windlass.config import Settings
 from windlass.errors import UsageError
@@ -63,6 +65,7 @@ class Ground:
     ) -> None:
         """`store` is one of your own; without it the settings name one."""
         self.performer: Performer | None = None
+        self._shelf: tuple[Settings, Shelf] | None = None  # and what it was made of
         self.requester: Callable[[Scope], Asks] | None = None
         self._stand(settings, sources, transport, store)
 
@@ -99,6 +102,14 @@ class Ground:
     def workers_store(self) -> Store:
         """The store as workers use it: handlers that use up a pool must not cost them leases."""
         return store_of_workers(self.store)
+
+    @property
+    def shelf(self) -> Shelf:
+        """Where the bytes of artifacts are kept: as the settings say."""
+        if self._shelf is None or self._shelf[0] is not self.settings:
+            limit, new_id = self.settings.artifact_limit, self.sources.new_id
+            self._shelf = (self.settings, Shelf(place_of(self.settings), limit, new_id))
+        return self._shelf[1]
 
     @contextmanager
     def performing(self, performer: Performer) -> Iterator[None]:

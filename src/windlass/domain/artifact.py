@@ -1,8 +1,8 @@
 """An artifact: bytes kept outside the database, and what is known of them inside.
 
 The bytes are in a *place*, a folder or a bucket, under a key that is made of ids alone and never
-used twice. The row in the store is what makes them an artifact. It names the run that made them, and
-it is written under the token of that run's lease: a worker that has lost its lease publishes
+used twice. The row in the store is what makes them an artifact. It names the run that made them,
+and it is written under the token of that run's lease: a worker that has lost its lease publishes
 nothing. A run has one artifact of each name.
 
 What happens when it dies here:

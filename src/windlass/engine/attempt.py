@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from windlass import codec
-from windlass.context import Context, Desk, SyncContext
+from windlass.context import Context, SyncContext
 from windlass.current import current
 from windlass.domain.outcome import (
     Cancel,
@@ -42,7 +42,7 @@ from windlass.durable.requests import Desk as StepDesk
 from windlass.durable.requests import Terms
 from windlass.duration import parse_duration
 from windlass.engine.around import Around, asurrounded, leave_fork, surrounded
-from windlass.engine.handler_desk import Added, HandlerDesk
+from windlass.engine.handler_desk import Added, HandlerDesk, Store
 from windlass.engine.holdings import Holding, Stop
 from windlass.errors import BadArguments, BadPayload, PayloadTooLarge
 from windlass.gauge import Gauge
@@ -60,7 +60,7 @@ class Runner:
 
     def __init__(
         self,
-        store: Desk,
+        store: Store,
         sources: Sources,
         resources: OpenResources,
         result_limit: int,

@@ -221,6 +221,8 @@ class Children:
             level=min(map(logging.Logger.getEffectiveLevel, _HEARD)),
             result_limit=self._options.result_limit,
             max_steps=self._options.max_steps,
+            artifacts=self._options.artifacts,
+            artifact_limit=self._options.artifact_limit,
         )
         child = await Child.start(setup)
         self._all.add(child)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from windlass.artifacts.place import place_of
 from windlass.client import Ground
 from windlass.config import Settings
 from windlass.engine.options import RESEND_AFTER, WorkerOptions
@@ -42,6 +43,8 @@ def environment_of(
         recycle_memory=settings.recycle_memory,
         queues=settings.queues,
         result_limit=settings.payload_limit,
+        artifacts=place_of(settings),
+        artifact_limit=settings.artifact_limit,
         resend_after=resend_after,
         tenant=settings.tenant,
     )

@@ -1,9 +1,9 @@
 """Where handlers have their calls done, if they run in the worker's own process."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from windlass.context import Desk
+from windlass.artifacts.shelf import Shelf
 from windlass.domain.run import RunRef
 from windlass.store.operations import Call, Operations
 
@@ -13,12 +13,24 @@ Added = Callable[[Sequence[RunRef]], None]
 """Hears of runs that a handler has made ready; in any thread."""
 
 
-class HandlerDesk:
-    """A store, and whoever is to hear that there is new work."""
+class Store(Protocol):
+    """What does the calls: a store, or, in a child process, its worker."""
 
-    def __init__(self, store: Desk, added: Added) -> None:
+    @property
+    def operations(self) -> Operations: ...
+
+    def run(self, call: Call[T]) -> T: ...
+
+    async def arun(self, call: Call[T]) -> T: ...
+
+
+class HandlerDesk:
+    """A store, a shelf for artifacts, and whoever is to hear that there is new work."""
+
+    def __init__(self, store: Store, added: Added) -> None:
         self._store = store
         self._added = added
+        self.shelf = Shelf()
 
     @property
     def operations(self) -> Operations:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from windlass.config import DEFAULT_ARTIFACT_LIMIT
 from windlass.domain.run import DEFAULT_TENANT
 
 RESEND_AFTER = 10.0
@@ -28,6 +29,8 @@ class WorkerOptions:
     recycle_memory: int | None = None  # megabytes
     queues: tuple[str, ...] | None = None
     result_limit: int = 1024 * 1024
+    artifacts: str | None = None  # where they are kept
+    artifact_limit: int = DEFAULT_ARTIFACT_LIMIT
     resend_after: float = RESEND_AFTER
     report: float = 1.0  # at least so long between two writes of progress
     tenant: str = DEFAULT_TENANT  # whose job definitions these are; runs of all are claimed

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.config import DEFAULT_ARTIFACT_LIMIT
 from windlass.domain.origin import Origin
 from windlass.domain.report import ErrorInfo
 from windlass.domain.run import NULL, Claimed, Finish, ProgressWrite
@@ -39,6 +40,8 @@ class Setup(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     level: int
     result_limit: int
     max_steps: int = MOST_STEPS
+    artifacts: str | None = None
+    artifact_limit: int = DEFAULT_ARTIFACT_LIMIT
 
 
 class Assignment(msgspec.Struct, tag=True, frozen=True, kw_only=True):

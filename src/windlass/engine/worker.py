@@ -33,6 +33,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
+from windlass.artifacts.shelf import Shelf
 from windlass.domain.job import JobSpec
 from windlass.domain.run import Backlog
 from windlass.engine.around import Around
@@ -87,6 +88,9 @@ class Worker:
         limit = self.options.result_limit
         self._runner = Runner(self._store, environment.sources, self._resources, limit, hooks)
         self._runner.max_steps = self.options.max_steps
+        self._runner.desk.shelf = Shelf(
+            self.options.artifacts, self.options.artifact_limit, environment.sources.new_id
+        )
         if services is None:
             services = make_services(environment)
         self._hub = Hub(environment, jobs, services, self._runner, announce)

@@ -7,6 +7,7 @@
     │   ├── BadArguments            bad_arguments
     │   ├── BadPayload              bad_payload
     │   ├── PayloadTooLarge         payload_too_large
+    │   ├── ArtifactTooLarge        artifact_too_large
     │   ├── BadDuration             bad_duration
     │   ├── BadOption               bad_option
     │   ├── TooManySteps            too_many_steps
@@ -25,6 +26,7 @@
     │   └── LeaseLost               lease_lost
     ├── NotFound                    not_found
     │   ├── AmbiguousRun            ambiguous_run
+    │   ├── ArtifactNotFound        artifact_not_found
     │   ├── ApprovalNotFound        approval_not_found
     │   ├── RunNotFound             run_not_found
     │   └── ScheduleNotFound        schedule_not_found
@@ -33,6 +35,8 @@
     │   │   └── StoreBusy           store_busy          somebody holds a lock
     │   ├── StoreFull               store_full
     │   ├── StoreRefused            store_refused       what it was given, not the moment
+    │   ├── PlaceUnavailable        place_unavailable   the folder or bucket of artifacts
+    │   ├── ArtifactDamaged         artifact_damaged
     │   └── SchemaMismatch          schema_mismatch
     ├── ProcessDied                 process_died        under a handler
     ├── WorkerDisrupted             worker_disrupted    by a handler
@@ -61,6 +65,7 @@ from windlass.errors.conflict import (
     AmbiguousRun,
     ApprovalClosed,
     ApprovalNotFound,
+    ArtifactNotFound,
     BadToken,
     ConflictError,
     IllegalTransition,
@@ -94,6 +99,8 @@ from windlass.errors.steps import (
     WaitTimeout,
 )
 from windlass.errors.store import (
+    ArtifactDamaged,
+    PlaceUnavailable,
     SchemaMismatch,
     StoreBusy,
     StoreError,
@@ -102,6 +109,7 @@ from windlass.errors.store import (
     StoreUnavailable,
 )
 from windlass.errors.usage import (
+    ArtifactTooLarge,
     BadArguments,
     BadDuration,
     BadOption,
@@ -117,6 +125,9 @@ __all__ = [
     "AmbiguousRun",
     "ApprovalClosed",
     "ApprovalNotFound",
+    "ArtifactDamaged",
+    "ArtifactNotFound",
+    "ArtifactTooLarge",
     "BadArguments",
     "BadDuration",
     "BadOption",
@@ -137,6 +148,7 @@ __all__ = [
     "Nondeterminism",
     "NotFound",
     "PayloadTooLarge",
+    "PlaceUnavailable",
     "ProcessDied",
     "ResultMismatch",
     "ResultTimeout",

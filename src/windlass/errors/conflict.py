@@ -220,6 +220,21 @@ class NotFound(WindlassError):
     code = "not_found"
 
 
+class ArtifactNotFound(NotFound):
+    """The run has no artifact of that name, or what a pointer names was deleted or replaced."""
+
+    code = "artifact_not_found"
+
+    def __init__(self, name: str, run: str | None = None) -> None:
+        super().__init__(name, run)
+        self.name = name
+        self.run = run
+
+    def __str__(self) -> str:
+        of = "" if self.run is None else f" of run {self.run}"
+        return f"There is no artifact {self.name!r}{of}: it was deleted, replaced or never put."
+
+
 class RunNotFound(NotFound):
     """No such run: never enqueued, already deleted, or another tenant's."""
 

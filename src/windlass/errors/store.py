@@ -36,6 +36,34 @@ class StoreRefused(StoreError):
     code = "store_refused"
 
 
+class PlaceUnavailable(StoreError):
+    """The folder or bucket of artifacts cannot be used now."""
+
+    code = "place_unavailable"
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(place, why)
+        self.place = place
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"Artifacts in {self.place} cannot be used: {self.why}."
+
+
+class ArtifactDamaged(StoreError):
+    """The bytes of an artifact are missing, or not those that were put."""
+
+    code = "artifact_damaged"
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(name, why)
+        self.name = name
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"Artifact {self.name!r} cannot be read: {self.why}; restore it from a backup."
+
+
 class SchemaMismatch(StoreError):
     """The store's schema is not the one that this version needs; `found` is None if there is none.
 

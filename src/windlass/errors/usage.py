@@ -99,6 +99,23 @@ class PayloadTooLarge(UsageError):
         )
 
 
+class ArtifactTooLarge(UsageError):
+    """An artifact that has more bytes than the limit allows."""
+
+    code = "artifact_too_large"
+
+    def __init__(self, name: str, limit: int) -> None:
+        super().__init__(name, limit)
+        self.name = name
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"Artifact {self.name!r} has more than {self.limit:,} bytes: "
+            "raise artifact_limit, or keep it in parts."
+        )
+
+
 class BadDuration(UsageError):
     """A value that is no length of time; `given` shows it, shortened."""
 

@@ -20,6 +20,7 @@ from concurrent.futures import CancelledError
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NoReturn
 
+from windlass.artifacts.shelf import Shelf
 from windlass.domain.job import JobSpec
 from windlass.domain.report import ErrorInfo
 from windlass.domain.run import Finish
@@ -81,6 +82,7 @@ class Program:
         self._questions = Questions(channel)
         self._finder = Finder()
         self._sources = Sources.system()
+        self._shelf = Shelf(setup.artifacts, setup.artifact_limit, self._sources.new_id)
         self._attempts: SimpleQueue[Assignment | None] = SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._resources: dict[int, OpenResources] = {}
@@ -155,6 +157,7 @@ class Program:
         runner.worker, runner.max_steps = attempt.worker, self._setup.max_steps
         runner.joins = _no_store if app is None else lambda: app.store
         runner.enlist = self._enlist
+        runner.desk.shelf = self._shelf
         holding = self._holding = Holding(attempt.claimed, spec)
         self._channel.send(Began())
         finish = self._run(runner, holding, spec)

@@ -59,13 +59,28 @@ def moved(
     """The same on an empty store that is there already."""
     clock = VirtualClock(start)
     sources = Sources.manual(clock=clock, seed=seed)
-    if app is None:
-        with _prepared(Windlass(url, sources=sources, **settings), clock) as found:
+    with _artifacts(settings.pop("artifacts", None)) as folder:
+        if app is None:
+            made = Windlass(url, sources=sources, artifacts=folder, **settings)
+            with _prepared(made, clock) as found:
+                yield found
+            return
+        there = replace(app.settings.having(**settings), url=url, artifacts=folder)
+        with app.ground.moved(there, sources, StoreTransport()), _prepared(app, clock) as found:
             yield found
+
+
+@contextmanager
+def _artifacts(place: str | None) -> Iterator[str]:
+    """Where artifacts of a test are kept: never where the application has its own."""
+    if place is not None:
+        yield place
         return
-    there = replace(app.settings.having(**settings), url=url)
-    with app.ground.moved(there, sources, StoreTransport()), _prepared(app, clock) as found:
-        yield found
+    folder = tempfile.mkdtemp(prefix="windlass-", dir=MEMORY if MEMORY.is_dir() else None)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

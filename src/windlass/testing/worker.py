@@ -79,6 +79,7 @@ class LoneWorker:
         self.runner.patience = Patience(in_seat=0.0, linger=0.0)
         self.runner.max_crashes = app.settings.max_crashes
         self.runner.max_steps = app.settings.max_steps
+        self.runner.desk.shelf = app.ground.shelf
         self.runner.stage = self._stage = stage_of(app)
         self._gauge: Gauge | None = None  # of the last attempt
         self._claims = 0

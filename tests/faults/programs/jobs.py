@@ -345,7 +345,7 @@ def _try_everything(app: Windlass, witness: Witness, ctx: SyncContext) -> None:
     )  # fmt: skip
     app.store.run(app.store.operations.put_artifact(kept))
     try:
-        ctx.artifacts.delete(kept.id)
+        ctx.artifacts.delete(kept)
         witness.write("tried", ctx, "delete recorded")
     except LeaseLost:
         witness.write("tried", ctx, "delete refused")
