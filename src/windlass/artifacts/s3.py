@@ -78,8 +78,10 @@ class S3Place:
         try:
             with self._trouble():
                 obstore.put(self._store, key, iter(source), use_multipart=True, chunk_size=_PART)
-        except (PlaceUnavailable, FileNotFoundError):
-            if source.error is not None:  # not the service's: it was told by the client
+        except FileNotFoundError as error:
+            raise PlaceUnavailable(f"s3://{self._bucket}", "there is no such bucket") from error
+        except PlaceUnavailable:
+            if source.error is not None:  # not the service's: the client has wrapped it
                 raise source.error from None
             raise
 
