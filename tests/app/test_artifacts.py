@@ -9,7 +9,6 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def app(url: str, folder: Path) -> AsyncIterator[Windlass]:
-    made = Windlass(url, artifacts=folder, **QUICK)
+    made = Windlass(url, artifacts=folder, **QUICK)  # type: ignore[arg-type]
     made.migrate()
     yield made
     await made.aclose()
@@ -308,4 +307,4 @@ def test_an_async_iterator_needs_async_code(app: Windlass) -> None:
         yield b""
 
     with pytest.raises(BadOption, match="async"):
-        partial(app.artifacts.put, "a")(pieces())
+        app.artifacts.put("a", pieces())  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ BIG = bytes(range(256)) * 80_000  # more than two parts of an upload
 
 @pytest.fixture
 def app(tmp_path: Path, bucket: str) -> Iterator[Windlass]:
-    made = Windlass(f"sqlite:///{tmp_path}/windlass.db", artifacts=bucket, **QUICK)
+    made = Windlass(f"sqlite:///{tmp_path}/windlass.db", artifacts=bucket, **QUICK)  # type: ignore[arg-type]
     made.migrate()
     yield made
     made.close()
