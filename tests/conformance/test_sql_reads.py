@@ -100,7 +100,7 @@ def _reads(drive: Driver) -> Calls:
     desk.fire(row)
     artifact = Artifact(
         tenant="default", id=drive.sources.new_id(), name="a", content_type="text/plain", size=1,
-        sha256="0" * 64, location="file:///a", created_at=drive.now,
+        sha256="0" * 64, location="file:///a", run=held.id, created_at=drive.now,
     )  # fmt: skip
     drive.call(ops.put_artifact(artifact))
     drive.call(ops.pause_work("default", PauseKind.QUEUE, "aside"))
@@ -138,7 +138,7 @@ def _reads(drive: Driver) -> Calls:
             ops.coming_schedules(None, 10),
             ops.list_slots(ScheduleRef(key="k"), drive.now + timedelta(days=1), 2**40),
             ops.get_artifact("default", artifact.id),
-            ops.find_artifact("default", held.id, "a"),
+            ops.find_artifact("default", held.id, artifact.name),
             ops.list_artifacts("default", held.id, None, 10),
             ops.known_artifacts("default", [artifact.id]),
             ops.inspect_workers(10),
