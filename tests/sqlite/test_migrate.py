@@ -48,6 +48,7 @@ def test_migration_that_fails_leaves_nothing(
 ) -> None:
     broken = Script(LATEST + 1, "broken", "create table half (x); insert into nowhere values (1)")
     scripts = [*load_migrations("sqlite"), broken]
+    store.migrate()
     monkeypatch.setattr(migrate, "migrations", lambda: scripts)
     with pytest.raises(StoreError, match="nowhere"):
         store.migrate()
@@ -58,30 +59,52 @@ def test_migration_that_fails_leaves_nothing(
     raw.close()
 
 
+def test_new_file_is_made_by_one_commit_or_not_at_all(
+    store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Script(LATEST + 1, "broken", "insert into nowhere values (1)")
+    scripts = [*load_migrations("sqlite"), broken]
+    with monkeypatch.context() as patched:
+        patched.setattr(migrate, "migrations", lambda: scripts)
+        with pytest.raises(StoreError, match="nowhere"):
+            store.migrate()
+    raw = apsw.Connection(str(path))
+    assert raw.execute("select count(*) from sqlite_schema").get == 0
+    raw.close()
+    assert store.migrate() == (0, LATEST, ())
+
+
 OPEN_AT_ONCE = """
 import sys
 from windlass.store.sqlite.store import SqliteStore
 
-sys.stdin.readline()
-store = SqliteStore(sys.argv[1])
-store.run(store.operations.list_workers())
-print(tuple(store.migrate()))
-store.close()
+for line in sys.stdin:  # one file after another: starting a process takes longer than opening one
+    store = SqliteStore(line.strip())
+    store.run(store.operations.list_workers())
+    print(tuple(store.migrate()), flush=True)
+    store.close()
 """
 
 
-def test_many_processes_may_open_a_new_file_at_once(path: Path) -> None:
-    processes = [start_script(OPEN_AT_ONCE, path) for _ in range(4)]
+def test_many_processes_may_open_new_files_at_once(path: Path) -> None:
+    paths = [path.with_name(f"{n}.db") for n in range(20)]
+    processes = [start_script(OPEN_AT_ONCE) for _ in range(4)]
     for process in processes:
         assert process.stdin is not None
-        process.stdin.write("go\n")
+        process.stdin.write("".join(f"{each}\n" for each in paths))
         process.stdin.flush()
     for process in processes:
         out, err = process.communicate(timeout=50)
-        assert out.strip() == str((LATEST, LATEST, ())), err
+        assert out.splitlines() == [str((LATEST, LATEST, ()))] * len(paths), err
+    for each in paths:
+        assert versions_in(each) == [script.version for script in load_migrations("sqlite")]
+
+
+def versions_in(path: Path) -> list[object]:
     raw = apsw.Connection(str(path))
-    assert raw.execute("select count(*) from schema_version").get == LATEST
+    found = raw.execute("select version from schema_version order by version").fetchall()
     raw.close()
+    return [version for (version,) in found]
 
 
 def test_every_statement_can_be_prepared(store: SqliteStore, path: Path) -> None:

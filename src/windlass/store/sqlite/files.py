@@ -63,7 +63,11 @@ def prepare_file(path: Path) -> None:
 def refuse_orphan(path: Path) -> None:
     """Refuse to make a file beside a log that is left of another: SQLite would remove that."""
     log = path.with_name(f"{path.name}{COMPANIONS[0]}")
-    if log.exists() and log.stat().st_size and not path.exists():
+    try:
+        size = log.stat().st_size
+    except OSError:  # there is none, or the last one to close the file has just removed it
+        return
+    if size and not path.exists():
         raise StoreError(
             f"{path} is gone, and its log {log.name} is still there with what was written last: "
             "put the file back, or remove the log to begin with an empty store."

@@ -1,8 +1,9 @@
 """Brings the file's schema up to date: at first use, or when asked.
 
-Each migration is one transaction that takes the write lock first and then looks at the version
-again, so that several processes may open a new file at once: one of them applies it, the
-others find it done.
+All that is missing is applied in one transaction, which takes the write lock first and then looks
+at the version. So several processes may open a new file at once: one of them makes the tables, the
+others find them made; and nobody ever finds a file between two versions. It is also one flush to
+the disk instead of one for each migration.
 """
 
 from collections.abc import Sequence
@@ -73,25 +74,27 @@ class Schema:
 
 def migrate(connection: apsw.Connection, now: int) -> tuple[int, int]:
     """Apply what is missing; return the versions before and after."""
-    before = version_of(connection)
-    latest = migrations()[-1].version
-    if before > latest:
-        raise SchemaMismatch(before, latest)
-    for script in migrations():
-        if script.version > before:
-            _apply(connection, script, now)
-    return before, latest
+    found, latest = version_of(connection), migrations()[-1].version
+    if found > latest:
+        raise SchemaMismatch(found, latest)
+    if found < latest:
+        found = _apply_missing(connection, now)
+    return found, latest
 
 
-def _apply(connection: apsw.Connection, script: Script, now: int) -> None:
+def _apply_missing(connection: apsw.Connection, now: int) -> int:
+    """Apply what is missing once nobody else can; return the version that was found then."""
     try:
         connection.execute(queries()["begin_write"])
-        if version_of(connection) < script.version:
-            connection.execute(queries()["create_versions"])
-            connection.execute(script.text)
-            connection.execute(queries()["insert_version"], (script.version, script.name, now))
+        connection.execute(queries()["create_versions"])
+        found = version_of(connection)
+        for script in migrations():
+            if script.version > found:
+                connection.execute(script.text)
+                connection.execute(queries()["insert_version"], (script.version, script.name, now))
         connection.execute(queries()["commit"])
     except BaseException:
         if connection.in_transaction:
             connection.execute(queries()["rollback"])
         raise
+    return found
