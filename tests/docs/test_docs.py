@@ -216,7 +216,7 @@ def test_page_of_errors_lists_every_one_with_its_code() -> None:
 
     assert sorted(rows) == sorted(below(errors.WindlassError))
     retryable = {name for name, _ in rows if getattr(errors, name).retryable}
-    assert retryable == {"StoreUnavailable", "StoreBusy"}
+    assert retryable == {"StoreUnavailable", "StoreBusy", "EgressFailed"}
 
 
 def test_page_of_commands_has_every_exit_code_and_every_member_of_a_log() -> None:

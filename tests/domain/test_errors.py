@@ -46,6 +46,16 @@ SAMPLES: list[tuple[WindlassError, str]] = [
     (errors.BadDuration("'x'", "no"), "'x' is not a duration: no. Give seconds, a timedelta"),
     (errors.BadOption("lease", "no", "file x"), "Bad option lease (file x): no."),
     (errors.JobFileError("jobs/a.py", 3, "no"), "jobs/a.py:3: no"),
+    (errors.EgressDenied("port", "no"), "This URL is not called: no."),
+    (errors.EgressFailed("a.example", 15.0), "a.example gave no usable answer within 15 s: try"),
+    (errors.EgressFailed("a.example", 0.5, "no"), "no usable answer within 0.5 s (no): try"),
+    (errors.AnswerTooLarge("bytes", 1000), "The answer has more than 1,000 bytes: ask for less"),
+    (errors.BadSecret("no"), "This signing secret cannot be used: no."),
+    (errors.CannotUnseal("no"), "A sealed secret cannot be opened: no."),
+    (errors.BadWebhookHeader("webhook-id", "is missing"), "The header webhook-id is missing."),
+    (errors.WebhookOutOfTime(301, 300), "signed 301 s ago and the tolerance is 300 s: check"),
+    (errors.WebhookOutOfTime(-301, 300), "signed 301 s in the future and the tolerance is"),
+    (errors.BadSignature(), "No signature matches: verify the bytes of the body as they came"),
     (errors.JobFileError("jobs/a.py", None, "no"), "jobs/a.py: no"),
     (
         errors.IllegalTransition("r", "running", "retry"),
@@ -169,6 +179,16 @@ def test_codes_are_pinned() -> None:
         "PlaceUnavailable": "place_unavailable",
         "BadDuration": "bad_duration",
         "BadOption": "bad_option",
+        "BadSecret": "bad_secret",
+        "CannotUnseal": "cannot_unseal",
+        "EgressError": "egress",
+        "EgressDenied": "egress_denied",
+        "EgressFailed": "egress_failed",
+        "AnswerTooLarge": "answer_too_large",
+        "WebhookRejected": "webhook_rejected",
+        "BadWebhookHeader": "bad_webhook_header",
+        "WebhookOutOfTime": "webhook_out_of_time",
+        "BadSignature": "bad_signature",
         "JobFileError": "job_file",
         "ConflictError": "conflict",
         "IllegalTransition": "illegal_transition",
@@ -213,9 +233,9 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     assert dict(drawn) == {cls.__name__: cls.code for cls in all_classes()}
 
 
-def test_only_an_unavailable_store_is_retryable() -> None:
-    retryable = [cls for cls in all_classes() if cls.retryable]
-    assert retryable == [errors.StoreUnavailable, errors.StoreBusy]
+def test_only_what_is_unavailable_is_retryable() -> None:
+    retryable = {cls for cls in all_classes() if cls.retryable}
+    assert retryable == {errors.StoreUnavailable, errors.StoreBusy, errors.EgressFailed}
 
 
 @pytest.mark.parametrize("error", [errors.ResultTimeout("r", 1.0), errors.WaitTimeout("paid")])

@@ -10,6 +10,7 @@
     │   ├── ArtifactTooLarge        artifact_too_large
     │   ├── BadDuration             bad_duration
     │   ├── BadOption               bad_option
+    │   ├── BadSecret               bad_secret
     │   ├── TooManySteps            too_many_steps
     │   ├── TooLate                 too_late
     │   └── JobFileError            job_file
@@ -38,6 +39,15 @@
     │   ├── PlaceUnavailable        place_unavailable   the folder or bucket of artifacts
     │   ├── ArtifactDamaged         artifact_damaged
     │   └── SchemaMismatch          schema_mismatch
+    ├── EgressError                 egress              calls to other hosts
+    │   ├── EgressDenied            egress_denied
+    │   ├── EgressFailed            egress_failed       (retryable)
+    │   └── AnswerTooLarge          answer_too_large
+    ├── WebhookRejected             webhook_rejected    by a receiver
+    │   ├── BadWebhookHeader        bad_webhook_header
+    │   ├── WebhookOutOfTime        webhook_out_of_time
+    │   └── BadSignature            bad_signature
+    ├── CannotUnseal                cannot_unseal
     ├── ProcessDied                 process_died        under a handler
     ├── WorkerDisrupted             worker_disrupted    by a handler
     ├── ResultTimeout               result_timeout      (also a TimeoutError)
@@ -80,6 +90,12 @@ from windlass.errors.conflict import (
     ScheduleNotFound,
     StepNotRecorded,
 )
+from windlass.errors.egress import (
+    AnswerTooLarge,
+    EgressDenied,
+    EgressError,
+    EgressFailed,
+)
 from windlass.errors.runs import (
     ErrorLike,
     ProcessDied,
@@ -88,6 +104,7 @@ from windlass.errors.runs import (
     RunFailed,
     WorkerDisrupted,
 )
+from windlass.errors.secrets import BadSecret, CannotUnseal
 from windlass.errors.steps import (
     BatchFailed,
     ChildFailed,
@@ -120,9 +137,16 @@ from windlass.errors.usage import (
     UnknownJob,
     UsageError,
 )
+from windlass.errors.webhooks import (
+    BadSignature,
+    BadWebhookHeader,
+    WebhookOutOfTime,
+    WebhookRejected,
+)
 
 __all__ = [
     "AmbiguousRun",
+    "AnswerTooLarge",
     "ApprovalClosed",
     "ApprovalNotFound",
     "ArtifactDamaged",
@@ -132,12 +156,19 @@ __all__ = [
     "BadDuration",
     "BadOption",
     "BadPayload",
+    "BadSecret",
+    "BadSignature",
     "BadToken",
+    "BadWebhookHeader",
     "BatchFailed",
+    "CannotUnseal",
     "ChildFailed",
     "ChildrenFailed",
     "ConflictError",
     "DuplicateJob",
+    "EgressDenied",
+    "EgressError",
+    "EgressFailed",
     "ErrorLike",
     "IllegalTransition",
     "InputInUse",
@@ -170,6 +201,8 @@ __all__ = [
     "UnknownJob",
     "UsageError",
     "WaitTimeout",
+    "WebhookOutOfTime",
+    "WebhookRejected",
     "WindlassError",
     "WorkerDisrupted",
 ]
