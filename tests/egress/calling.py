@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ async def make_call(call: Call, tls: ssl.SSLContext, **parts: Any) -> dict[str, 
             "error": error.code,
             "reason": getattr(error, "reason", None),
             "text": str(error),
-            "cause": repr(error.__cause__),
+            "traceback": "".join(traceback.format_exception(error)),
             "seconds": loop.time() - before,
         }
     return {

@@ -98,7 +98,7 @@ async def test_failure_tells_neither_by_text_nor_by_time_why(world: World, place
     host = place.partition("/")[0].partition(":")[0]
     assert told["error"] == "egress_failed"
     assert told["text"].startswith(f"{host} gave no usable answer within 0.3 s: try again")
-    assert told["cause"] == "None"
+    assert "NoAnswer" not in told["traceback"]  # a run would keep it
     assert told["seconds"] >= SHORT
 
 

@@ -163,7 +163,7 @@ class EgressGuard:
             return
         # Closed ports refuse at once, silent ones never answer: who waits sees no difference.
         await _sleep_until(deadline)
-        raise EgressFailed(target.host, limits.seconds)
+        raise EgressFailed(target.host, limits.seconds) from None  # runs keep tracebacks
 
     @cached_property
     def _wire(self) -> "Wire":
