@@ -180,6 +180,30 @@ def test_nested_steps_have_paths_and_the_outer_record_wins(app: Windlass, calls:
     assert {step.path for step in run.steps()} == {"outer", "outer/inner", "outer/inner#2"}
 
 
+@pytest.mark.parametrize("pause", ["0s", "1h"])  # it is tried again at once, or by another attempt
+def test_nested_steps_are_kept_when_the_outer_one_is_tried_again(
+    app: Windlass, calls: Calls, pause: str
+) -> None:
+    calls.failures = 2
+
+    @app.job(retry=Retry.fixed("1ms"))
+    async def nest(ctx: Context) -> Any:
+        async def outer() -> list[Any]:
+            return [
+                await ctx.step("inner", calls.names.append, "one"),
+                await ctx.step("inner", calls.names.append, "two"),
+                calls.note("outer"),
+            ]
+
+        return await ctx.step("outer", outer, retry=Retry.fixed(pause, jitter=0))
+
+    run = nest.enqueue()
+    drain(app, with_scheduled=True).check()
+
+    assert calls.names == ["one", "two", "outer", "outer", "outer"]
+    assert {step.path for step in run.steps()} == {"outer", "outer/inner", "outer/inner#2"}
+
+
 @pytest.mark.parametrize("kind", ["async", "sync"])
 def test_a_step_is_tried_as_its_job_is(app: Windlass, kind: str) -> None:
     calls = Calls(failures=3)

@@ -194,6 +194,18 @@ class Numbering:
         turn = self._calls[path]
         return path if turn == 1 else f"{path}#{turn}"
 
+    def restart(self, path: str) -> None:
+        """Count anew inside a step whose body is called again: it asks for the same steps.
+
+        >>> paths = Numbering()
+        >>> paths.next("mail", within="order"), paths.restart("order")
+        ('order/mail', None)
+        >>> paths.next("mail", within="order")
+        'order/mail'
+        """
+        for inner in [each for each in self._calls if each.startswith(f"{path}/")]:
+            del self._calls[inner]
+
 
 def check_step_name(name: object, option: str = "name") -> str:
     """Return a name that a step or a signal may have. Raises BadOption."""

@@ -71,6 +71,7 @@ def step(
                 return _outcome(known, read)
             failures = known.failures
             yield from _pause(ledger, known)
+            ledger.numbers.restart(path)
         began = policy.monotonic()
         try:
             phase = policy.kind is StepKind.PHASE
