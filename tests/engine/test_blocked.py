@@ -110,6 +110,27 @@ async def test_every_way_to_wait(way: Way, blocked: bool) -> None:
     assert (found, foreign) == (blocked, False)
 
 
+@pytest.mark.parametrize(("busy", "blocked"), [(False, True), (True, False)])
+async def test_a_library_says_which_tasks_its_caller_waits_for(busy: bool, blocked: bool) -> None:
+    """Two tasks that nobody can see through to; then one of them does something else."""
+    loop = asyncio.get_running_loop()
+    one = loop.create_future()
+    caller = asyncio.ensure_future(asyncio.Event().wait())
+    hidden = [asyncio.ensure_future(wait(one)), asyncio.ensure_future(gathered(one, one))]
+    if busy:
+        hidden.append(asyncio.ensure_future(asyncio.sleep(3600)))
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+    found = is_blocked(caller, {one}, through={caller: hidden})
+    unsaid = is_blocked(caller, {one}, through={caller: []})
+
+    for task in (caller, *hidden):
+        task.cancel()
+    await asyncio.gather(caller, *hidden, return_exceptions=True)
+    assert (found, unsaid) == (blocked, False)
+
+
 async def test_a_handler_that_is_about_to_go_on_is_not_suspended() -> None:
     """The first of two has come, and who waits for it has not heard of that yet."""
     loop = asyncio.get_running_loop()

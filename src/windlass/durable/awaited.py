@@ -3,7 +3,9 @@
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -70,15 +72,38 @@ class AwaitedWork:
         self.ledger = ledger
         self._patience = patience
         self._suspend = suspend
-        self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop() if main is None else main.get_loop()
         self._main = main
         self._loading: asyncio.Task[None] | None = None
         self._waits: dict[asyncio.Future[None], Wait] = {}
         self._timers: dict[asyncio.Future[None], asyncio.TimerHandle] = {}
+        self._through: dict[asyncio.Task[Any], set[asyncio.Task[Any]]] = defaultdict(set)
         self._check: asyncio.Handle | None = None
         self._turns = 0
         self._pause = patience.linger
         self.suspension: Suspension | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller is on the loop of the handler."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    @contextmanager
+    def on_behalf_of(self, caller: "asyncio.Task[Any] | None") -> Iterator[None]:
+        """Say that a task waits for this one, though it cannot be seen how: while all of those that
+        say so wait in durable waits, the caller does nothing else, and may give up its seat."""
+        task = asyncio.current_task()
+        if caller is None or task is None or task in self._through[caller]:
+            yield
+            return
+        self._through[caller].add(task)
+        try:
+            yield
+        finally:
+            self._through[caller].discard(task)
 
     def in_thread(self, make: Callable[[Any, Any, Ledger, Patience], W]) -> W:
         """Durable work of the same run, for a part of it that runs in a thread."""
@@ -167,7 +192,8 @@ class AwaitedWork:
         soon = any(w.left is not None and w.left <= self._patience.in_seat for w in waits)
         # One that was asked to pause starts anew, and so does any clock that it set.
         clocks = not any(wait.pause for wait in waits)
-        if soon or not is_blocked(self._main, self._waits.keys(), clocks=clocks):
+        through = self._through
+        if soon or not is_blocked(self._main, self._waits.keys(), clocks=clocks, through=through):
             self._pause = min(self._pause * 2, self._patience.longest)
             self._look_later()
             for future, wait in self._waits.items():

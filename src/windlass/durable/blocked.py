@@ -8,6 +8,9 @@ the handler keeps its seat, which is right, if not thrifty.
 So is everything that ends by the loop's own clock (`asyncio.timeout`, `asyncio.wait_for`, anyio's
 scopes): its clock starts anew when the handler is called again, so it would never run out.
 
+A library that waits in ways of its own can say which of its tasks the caller waits for (`through`,
+`AwaitedWork.on_behalf_of`). If all of them wait in durable waits, so does the caller.
+
 `_fut_waiter` and `_children` are no public names of asyncio. They are the same in Python 3.11 to
 3.14, tests would find them gone, and without them handlers just keep their seats.
 """
@@ -16,12 +19,16 @@ import asyncio
 import gc
 import inspect
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 _GROUPS = (asyncio.TaskGroup,)
 _CLOCKS = (asyncio.TimerHandle, asyncio.Timeout)
 _DEPTH = 50
+
+Through = Mapping["asyncio.Task[Any]", Collection["asyncio.Task[Any]"]]
+"""The tasks that a task waits for in a way that cannot be seen."""
+_NOTHING: Through = {}
 
 
 def is_blocked(
@@ -30,6 +37,7 @@ def is_blocked(
     seen: frozenset[Any] = frozenset(),
     *,
     clocks: bool = True,
+    through: Through = _NOTHING,
 ) -> bool:
     """Whether the task, and all that it waits for, waits in one of these futures.
 
@@ -47,8 +55,10 @@ def is_blocked(
         return False
     if waiter in durable:
         return True
-    waited = list(_waited_for(waiter, held))
-    return bool(waited) and all(_is_blocked(each, durable, seen, clocks) for each in waited)
+    waited = list(through.get(task) or _waited_for(waiter, held))
+    return bool(waited) and all(
+        _is_blocked(each, durable, seen, clocks, through) for each in waited
+    )
 
 
 def _is_blocked(
@@ -56,14 +66,15 @@ def _is_blocked(
     durable: Collection["asyncio.Future[Any]"],
     seen: frozenset[Any],
     clocks: bool,
+    through: Through,
 ) -> bool:
     if future.done() or future in durable:
         return True
     if isinstance(future, asyncio.Task):
-        return is_blocked(future, durable, seen, clocks=clocks)
+        return is_blocked(future, durable, seen, clocks=clocks, through=through)
     children = getattr(future, "_children", None)
     return bool(children) and all(
-        _is_blocked(child, durable, seen, clocks) for child in children or ()
+        _is_blocked(child, durable, seen, clocks, through) for child in children or ()
     )
 
 
