@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from windlass.domain.pipeline import phase
     from windlass.domain.policy import Fatal, Retry, RetryAfter
     from windlass.domain.progress import Units
+    from windlass.domain.runlog import LogLine
     from windlass.domain.states import Failure, Status
     from windlass.domain.step import Generation, Signal, Step, StepKind, StepState
     from windlass.durable.children_faces import Child, SyncChild
@@ -134,6 +135,7 @@ __all__ = [
     "KeyConflict",
     "KeyTaken",
     "LeaseLost",
+    "LogLine",
     "Nondeterminism",
     "NotFound",
     "OpenApproval",
@@ -209,6 +211,7 @@ _HOMES = {
     "windlass.domain.pipeline": "phase",
     "windlass.domain.policy": "Fatal Retry RetryAfter",
     "windlass.domain.progress": "Units",
+    "windlass.domain.runlog": "LogLine",
     "windlass.domain.states": "Failure Status",
     "windlass.domain.step": "Generation Signal Step StepKind StepState",
     "windlass.durable.children_faces": "Child SyncChild",

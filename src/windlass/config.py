@@ -52,6 +52,7 @@ class WorkerChanges(TypedDict, total=False):
     poll: Duration | None
     max_crashes: int | None
     max_steps: int | None
+    run_logs: int | None
     concurrency: int | None
     threads: int | None
     process_seats: int | None
@@ -107,6 +108,8 @@ class Settings:
     max_attempts: int = 5
     max_steps: int = 1024
     """How many durable steps a run may have, unless its job says otherwise."""
+    run_logs: int = 1_000
+    """How many lines that handlers log are kept of each attempt; 0 keeps none."""
     poll: float = 1.0
     """How often an idle worker looks for runs without being woken."""
     concurrency: int = 100
@@ -350,6 +353,7 @@ _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
         "max_crashes": _integer(1, 1000),
         "max_attempts": _integer(1, 1_000_000),
         "max_steps": _integer(1, 100_000),
+        "run_logs": _integer(0, 100_000),
         "poll": _duration(least=0.01),
         "concurrency": _integer(1, 100_000),
         "threads": _integer(1, 10_000),

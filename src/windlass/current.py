@@ -1,7 +1,11 @@
 """The run whose handler runs here: in its task and in those that it makes, or in its thread."""
 
 from contextvars import ContextVar
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from logging import LogRecord
 
 
 class Traced(Protocol):
@@ -32,6 +36,10 @@ class Running(Protocol):
 
     @property
     def claimed(self) -> Started: ...
+
+    @property
+    def keep_line(self) -> "Callable[[LogRecord], None] | None":
+        """What keeps a line that its handler logs, if that is wanted."""
 
 
 current: ContextVar[Running] = ContextVar("windlass_run")

@@ -128,9 +128,13 @@ class Gauge:
             message=self._message, detail=self._detail(own),
         )  # fmt: skip
 
-    def again(self) -> None:
+    def again(self, _: ProgressWrite) -> None:
         """What was taken could not be written: take it, or what was told since, once more."""
         self._mark()
+
+    def close(self) -> None:
+        """The attempt is over."""
+        self.over = True
 
     def _mark(self) -> None:
         self._marked = True

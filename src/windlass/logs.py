@@ -83,6 +83,14 @@ class RunLog(logging.LoggerAdapter[logging.Logger]):
         optional = {"worker": worker, "trace": trace}
         super().__init__(logger, bound | {k: v for k, v in optional.items() if v is not None})
 
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log an event, as the caller's; it is kept with the run even if nobody else wants it."""
+        if self.isEnabledFor(level):
+            kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # not this line
+            super().log(level, msg, *args, **kwargs)
+        elif level >= logging.INFO:
+            _keep_unheard(self.logger, level, msg, args, kwargs)
+
     def process(
         self, msg: object, kwargs: MutableMapping[str, Any]
     ) -> tuple[object, MutableMapping[str, Any]]:
@@ -168,6 +176,24 @@ def put(
         logger.handle(record)
     except Exception:  # noqa: BLE001 - as above
         _complain(logging.makeLogRecord({"name": logger.name, "msg": msg, "args": args}))
+
+
+def _keep_unheard(
+    logger: "logging.Logger | logging.LoggerAdapter[Any]",
+    level: int,
+    msg: object,
+    args: tuple[object, ...],
+    given: Mapping[str, Any],
+) -> None:
+    """Make the record that the program does not want: whoever keeps the lines of runs sees it."""
+    error = given.get("exc_info")
+    if isinstance(error, BaseException):
+        error = (type(error), error, error.__traceback__)
+    elif error and not isinstance(error, tuple):
+        error = sys.exc_info()
+    make = logging.getLogRecordFactory()
+    record = make(logger.name, level, __file__, 0, msg, args, error or None, "log")
+    record.__dict__.update(given.get("extra") or {})
 
 
 class JsonFormatter(logging.Formatter):

@@ -116,6 +116,7 @@ class History:
     wakes: Sequence[Row] = ()
     follows: Sequence[Row] = ()
     generations: Sequence[Row] = ()
+    run_logs: Sequence[Row] = ()
     schedules: Sequence[Row] = ()
     schedule_slots: Sequence[Row] = ()
     schedule_live: Sequence[Row] = ()
@@ -169,7 +170,7 @@ def _impure(history: History) -> Iterator[str]:
     owners = {
         "timers": "id", "ready": "id", "leases": "id", "attempts": "run", "events": "subject",
         "failures": "id", "run_keys": "run", "run_tags": "id", "progress": "id",
-        "steps": "run", "signals": "run", "generations": "run",
+        "steps": "run", "signals": "run", "generations": "run", "run_logs": "run",
     }  # fmt: skip
     for table, column in owners.items():
         for row in getattr(history, table):

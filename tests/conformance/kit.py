@@ -36,6 +36,7 @@ from windlass.domain.run import (
     Want,
     WorkerInfo,
 )
+from windlass.domain.runlog import LogLine, LogWrite
 from windlass.domain.states import Failure, Status
 from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.sources import ManualClock, Sources
@@ -108,6 +109,13 @@ def make_finish(held: Claimed | Held, outcome: Outcome, **fields: Any) -> Finish
 def held_of(run: Claimed) -> Held:
     """A claimed run as its holder names it afterwards."""
     return Held(run.tenant, run.id, run.token)
+
+
+def logged(held: Held, *lines: LogLine, first: int = 0, attempt: int = 1) -> LogWrite:
+    """A piece of an attempt's log."""
+    return LogWrite(
+        tenant=held.tenant, id=held.id, token=held.token, attempt=attempt, first=first, lines=lines
+    )
 
 
 def told(

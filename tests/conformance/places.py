@@ -33,7 +33,7 @@ TABLES = (
     "jobs", "runs", "timers", "ready", "leases", "worker_names", "workers", "sweeps",
     "attempt_rows", "event_rows", "pages", "failures", "run_keys", "run_tags", "progress",
     "steps", "generations", "signals", "artifacts", "schedules", "schedule_slots", "schedule_live",
-    "schedule_gone", "audit", "pauses",
+    "schedule_gone", "audit", "pauses", "run_logs",
 )  # fmt: skip
 VIEWS = ("attempts", "events")
 
@@ -197,6 +197,7 @@ class PostgresTables:
         "schedule_gone": "select * from windlass.schedule_gone",
         "audit": "select * from windlass.audit",
         "pauses": "select * from windlass.pauses",
+        "run_logs": "select * from windlass.run_logs",
     }
     EMPTY: ClassVar = (
         "delete from windlass.jobs; delete from windlass.runs; delete from windlass.timers;"
@@ -212,7 +213,7 @@ class PostgresTables:
         "delete from windlass.generations;"
         "delete from windlass.schedules; delete from windlass.schedule_slots;"
         "delete from windlass.schedule_live; delete from windlass.schedule_gone;"
-        "delete from windlass.audit; delete from windlass.pauses"
+        "delete from windlass.audit; delete from windlass.pauses; delete from windlass.run_logs"
     )
     TRUNCATE: ClassVar = (
         "truncate windlass.jobs, windlass.runs, windlass.timers, windlass.ready, windlass.leases,"
@@ -223,7 +224,7 @@ class PostgresTables:
         "windlass.follows,"
         "windlass.schedules,"
         "windlass.schedule_slots, windlass.schedule_live, windlass.schedule_gone,"
-        "windlass.audit, windlass.pauses"
+        "windlass.audit, windlass.pauses, windlass.run_logs"
     )
 
     def __init__(self, url: str) -> None:
@@ -321,6 +322,7 @@ class SqliteTables:
         "schedule_slots": "select * from schedule_slots",
         "schedule_live": "select * from schedule_live",
         "schedule_gone": "select * from schedule_gone",
+        "run_logs": "select * from run_logs",
     }
     EMPTY: ClassVar = (
         "begin immediate;"
@@ -332,7 +334,7 @@ class SqliteTables:
         "delete from follows;"
         "delete from generations;"
         "delete from schedules; delete from schedule_slots; delete from schedule_live;"
-        "delete from schedule_gone;"
+        "delete from schedule_gone; delete from run_logs;"
         "commit"
     )
     IDS: ClassVar = frozenset(

@@ -17,6 +17,7 @@ from tests.conformance.kit import (
     WORKER,
     Driver,
     held_of,
+    logged,
     make_finish,
     make_worker,
     raw,
@@ -30,6 +31,7 @@ from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
 from windlass.domain.pause import PauseKind
 from windlass.domain.run import JobRow, NewRun, Want
+from windlass.domain.runlog import LogLine, lines_of
 from windlass.domain.states import Status
 from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.errors import KeyConflict, RunNotFound, WindlassError
@@ -77,6 +79,10 @@ def test_every_operation_works(drive: Driver) -> None:
     first, second = reply.claimed
     assert [first.id, second.id] == [one.id, two.id]
     assert not call(ops.record_progress([told(held_of(first), 0.5, "half")])).lost
+    line = LogLine(at=drive.now, level="INFO", logger="shop", message="x")
+    assert not call(ops.record_logs([logged(held_of(first), line)])).lost
+    (chunk,) = call(ops.list_logs("default", one.id, None, 5))
+    assert [found.message for found in lines_of(chunk)] == ["x"]
     step = StepWrite(path="go", kind=StepKind.SIGNAL, state=StepState.WAITING, signal="go")
     (waits,) = call(ops.record_steps(held_of(first), [step])) or ()
     assert waits.state is StepState.WAITING

@@ -23,11 +23,13 @@ import msgspec
 import psycopg
 import pytest
 
+from tests.conformance.kit import logged
 from windlass.domain.changes import Changes
 from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
 from windlass.domain.pause import PauseKind
 from windlass.domain.run import Blocked, Finish, Held, NewRun, ProgressWrite, RunRef, Want
+from windlass.domain.runlog import LogLine, LogWrite
 from windlass.domain.scheduling.rows import Decision, Firing, ScheduleRef
 from windlass.domain.states import Failure, Status
 from windlass.domain.step import StepKind, StepState, StepWrite
@@ -230,6 +232,11 @@ class Session:
             self._plans.append(json.loads(text))
 
 
+def _line_of(held: Held) -> LogWrite:
+    line = LogLine(at=datetime(2026, 11, 1, tzinfo=UTC), level="INFO", logger="shop", message="x")
+    return logged(held, line)
+
+
 def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
     """Each call, an index it must use, and how many rows of large tables it may touch."""
     ops = session.ops
@@ -303,6 +310,9 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "attempts": (ops.list_attempts(failed, None, 50), "attempt_rows_pkey", 50),
         "feed": (ops.list_feed("1:3:1:1", 50), "pages_pkey", 200),
         "progress": (ops.record_progress([told]), "leases_pkey", 60),
+        "logs": (ops.record_logs([_line_of(mine)]), "leases_pkey", 60),
+        "late logs": (ops.record_logs([_line_of(Held("default", failed.id, 1))]), "runs_pkey", 60),
+        "read logs": (ops.list_logs("default", one.id, None, 50), "run_logs_pkey", 50),
         "cancel what runs": (ops.cancel(one, None), "leases_pkey", 50),
         "cancel what waits": (ops.cancel(waits, None), "ready_pkey", 50),
         "retry": (ops.retry(failed, None), "runs_pkey", 50),
@@ -757,5 +767,5 @@ def test_the_hot_path_is_planned_once(pg_database: str) -> None:
             " and 'plan_cache_mode=force_generic_plan' = any (proconfig)"
         ).fetchall()
     hot = {"finish", "is_still", "lease_heads", "lease_named", "make_moves", "ready_heads"}
-    hot |= {"record_progress", "record_steps", "succeed"}
+    hot |= {"record_logs", "record_progress", "record_steps", "succeed"}
     assert {name for (name,) in found} == hot

@@ -119,6 +119,7 @@ def _reads(drive: Driver) -> Calls:
             ops.list_feed(None, 10),
             ops.list_audit("default", limit=10),
             ops.list_pauses("default"),
+            ops.list_logs("default", held.id, None, 10),
             ops.list_steps("default", waits.id, None, 10),
             ops.list_signals("default", waits.id, 0, 10),
             ops.list_children("default", held.id, None, None, 10),

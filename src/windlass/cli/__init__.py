@@ -45,6 +45,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "stats": Entry("stats", "stats", "Count runs, and show what waits in each queue."),
         "runs": Entry("runs", "runs", "List runs, or act on all that filters select."),
         "show": Entry("show", "show", "Show everything about one run."),
+        "logs": Entry("logs", "logs", "Show what the handler of a run has logged."),
         "approvals": Entry("approvals", "approvals", "List what runs ask people."),
         "artifacts": Entry("artifacts", "artifacts", "List, read and delete bytes that runs keep."),
         "audit": Entry("audit", "audit", "List what operators did, and why."),

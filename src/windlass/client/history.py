@@ -10,12 +10,14 @@ from windlass.domain.audit import AuditEntry
 from windlass.domain.child import PAGE
 from windlass.domain.phase import PhaseState, phases_of
 from windlass.domain.run import Attempt, Event, RunRecord, RunRef
+from windlass.domain.runlog import LogLine, LogPlace, lines_of
 from windlass.domain.step import Generation, Signal, Step, check_generation
 from windlass.errors import RunNotFound
 from windlass.store.flow import Flow
 from windlass.store.operations import Operations
 
 _EVENTS = 1000  # at once
+_PIECES = 20  # of logs: each has up to a mebibyte
 
 
 class HistoryVerbs(ApprovalVerbs):
@@ -144,6 +146,26 @@ class HistoryVerbs(ApprovalVerbs):
             if len(page) < _EVENTS:
                 return found
             after = page[-1].seq
+
+    def logs(
+        self, run: str, *, attempt: int | None = None, after: LogLine | None = None
+    ) -> Flow[Sequence[LogLine]]:
+        """List what the handler of a run has logged, in order; of one attempt, if you name it.
+
+        `after` is a line that you have: the list begins after it. Lines come up to a second after
+        they were logged.
+        """
+        ref, found = self._ref(run), builtins.list[LogLine]()
+        place = None if after is None else LogPlace(after.token, after.number)
+        while True:
+            chunks = yield self._operations.list_logs(ref.tenant, ref.id, place, _PIECES)
+            if not chunks and place is None:
+                yield from self._record(run)  # raises RunNotFound
+            lines = [line for chunk in chunks for line in lines_of(chunk)]
+            found += [line for line in lines if attempt in (None, line.attempt)]
+            if len(chunks) < _PIECES:
+                return found
+            place = LogPlace(lines[-1].token, lines[-1].number)
 
     @property
     def _operations(self) -> Operations:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.domain.audit import AuditEntry
     from windlass.domain.phase import PhaseState
     from windlass.domain.run import Attempt, Event
+    from windlass.domain.runlog import LogLine
     from windlass.domain.step import Generation, Signal, Step
 
 
@@ -170,3 +171,21 @@ class HistoryFaces(ApprovalFaces):
         """As `events`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.events(run, after=after))
+
+    def logs(
+        self, run: str, *, attempt: int | None = None, after: LogLine | None = None
+    ) -> Sequence[LogLine]:
+        """List what the handler of a run has logged, in order; of one attempt, if you name it.
+
+        `after` is a line that you have: the list begins after it. Lines come up to a second after
+        they were logged.
+        """
+        verbs = self._verbs
+        return verbs.perform(verbs.logs(run, attempt=attempt, after=after))
+
+    async def alogs(
+        self, run: str, *, attempt: int | None = None, after: LogLine | None = None
+    ) -> Sequence[LogLine]:
+        """As `logs`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.logs(run, attempt=attempt, after=after))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from windlass.domain.batch import BatchCounts, FailedUnit
     from windlass.domain.phase import PhaseState
     from windlass.domain.run import Event
+    from windlass.domain.runlog import LogLine
     from windlass.domain.step import Generation, Signal, Step
 
 
@@ -163,3 +164,17 @@ class PastFaces:
         """As `events`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.events(after))
+
+    def logs(
+        self, *, attempt: int | None = None, after: LogLine | None = None
+    ) -> Sequence[LogLine]:
+        """List what its handler has logged, in order; see `app.logs`."""
+        verbs = self._verbs
+        return verbs.perform(verbs.logs(attempt=attempt, after=after))
+
+    async def alogs(
+        self, *, attempt: int | None = None, after: LogLine | None = None
+    ) -> Sequence[LogLine]:
+        """As `logs`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.logs(attempt=attempt, after=after))

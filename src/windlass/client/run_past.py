@@ -9,6 +9,7 @@ from windlass.domain.audit import AuditEntry
 from windlass.domain.batch import BatchCounts, FailedUnit
 from windlass.domain.phase import PhaseState
 from windlass.domain.run import Event
+from windlass.domain.runlog import LogLine
 from windlass.domain.step import Generation, Signal, Step
 from windlass.store.flow import Flow
 
@@ -83,6 +84,12 @@ class PastVerbs(Verbs):
     def events(self, after: int = 0) -> Flow[Sequence[Event]]:
         """List the events of the run in order, those after number `after`."""
         return (yield from self._runs.events(self._run.id, after=after))
+
+    def logs(
+        self, *, attempt: int | None = None, after: LogLine | None = None
+    ) -> Flow[Sequence[LogLine]]:
+        """List what its handler has logged, in order; see `app.logs`."""
+        return (yield from self._runs.logs(self._run.id, attempt=attempt, after=after))
 
     @property
     def _runs(self) -> "RunVerbs":

@@ -168,6 +168,10 @@ class ProgressWrite(msgspec.Struct, frozen=True, kw_only=True):
         """The lease that it is written under."""
         return Held(self.tenant, self.id, self.token)
 
+    def followed_by(self, later: "ProgressWrite") -> "ProgressWrite":
+        """Both as one: the later word counts."""
+        return later
+
 
 class ProgressReply(msgspec.Struct, frozen=True, kw_only=True):
     """Which of several were not written."""

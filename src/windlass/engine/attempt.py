@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from logging import LogRecord
 from typing import Any, TypeVar
 
 import msgspec
@@ -47,6 +48,7 @@ from windlass.engine.holdings import Holding, Stop
 from windlass.errors import BadArguments, BadPayload, PayloadTooLarge
 from windlass.gauge import Gauge
 from windlass.logs import steady_log
+from windlass.notebook import Notebook
 from windlass.resources import OpenResources, open_all, open_all_in_thread
 from windlass.sources import Sources
 
@@ -79,6 +81,8 @@ class Runner:
         self.joins: Callable[[], Any] = lambda: store  # what writes in transactions of handlers
         self.stage: Stage | None = None
         self.enlist: Callable[[Gauge], None] = lambda gauge: None  # has progress written soon
+        self.run_logs = 0  # lines of each attempt that are kept
+        self.noted: Callable[[Notebook], None] = lambda notebook: None  # has lines written soon
         self._making = threading.Lock()
         self.suspended: Callable[[Holding], None] = lambda holding: None
         self.boss: asyncio.Task[None] | None = None  # the task that the worker runs in
@@ -87,6 +91,8 @@ class Runner:
     async def run_async(self, holding: Holding) -> Finish | None:
         """Run an async handler to its end."""
         current.set(holding)
+        if self.run_logs:
+            holding.keep_line = partial(self._keep_line, holding)
         holding.bench = partial(self._awaited_work, holding, asyncio.current_task())
         try:
             spec, handler = holding.spec, holding.spec.handler
@@ -114,6 +120,8 @@ class Runner:
     def run_sync(self, holding: Holding) -> Finish | None:
         """Run a sync handler to its end, in this thread."""
         before = current.set(holding)
+        if self.run_logs:
+            holding.keep_line = partial(self._keep_line, holding)
         holding.bench = partial(self._blocking_work, holding)
         try:
             spec, handler = holding.spec, holding.spec.handler
@@ -140,6 +148,20 @@ class Runner:
             if holding.gauge is None:
                 holding.gauge = Gauge(holding.held, self._sources.clock.monotonic, self.enlist)
             return holding.gauge
+
+    def notebook_of(self, holding: Holding) -> Notebook:
+        """What keeps the lines of an attempt: made with the first one, in any thread."""
+        with self._making:
+            if holding.notebook is None:
+                holding.notebook = Notebook(
+                    holding.held, holding.claimed.attempt, self.run_logs, self._sources.clock.now,
+                    self.noted,
+                )  # fmt: skip
+            return holding.notebook
+
+    def _keep_line(self, holding: Holding, record: LogRecord) -> None:
+        if not holding.lost:
+            self.notebook_of(holding).add(record)
 
     def _awaited_work(
         self, holding: Holding, task: "asyncio.Task[Any] | None"

@@ -21,7 +21,6 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from windlass.domain.run import ProgressWrite
 from windlass.engine.time_limit import time_limit
 from windlass.engine.wire import (
     HEADER,
@@ -39,6 +38,7 @@ from windlass.engine.wire import (
     ToChild,
     Told,
     ToWorker,
+    Words,
     frame,
     length_in,
     read_in_worker,
@@ -66,7 +66,7 @@ class Child:
         self._ended = asyncio.Event()
         self._result: asyncio.Future[Done | Lacking] | None = None
         self._began: Callable[[], None] = lambda: None
-        self._told: Callable[[ProgressWrite], None] = lambda told: None
+        self._told: Callable[[Words], None] = lambda told: None
         self._attempt: Assignment | None = None  # the one it has now, or had last
         self._answer: Callable[[Ask], Awaitable[Answer]] | None = None
         self._code: int | None = None
@@ -127,7 +127,7 @@ class Child:
         attempt: Assignment,
         *,
         began: Callable[[], None],
-        told: Callable[[ProgressWrite], None],
+        told: Callable[[Words], None],
         answer: Callable[[Ask], Awaitable[Answer]],
     ) -> "asyncio.Future[Done | Lacking]":
         """Run an attempt; the future raises ProcessDied where there is no end to it."""
@@ -207,12 +207,12 @@ class Child:
                 task.add_done_callback(self._answering.discard)
             case Told() as told:
                 if self._attempt is not None and told.is_of(self._attempt):
-                    self._told(told.progress)
+                    self._told(told.words)
             case Done() | Lacking() as end:
                 if isinstance(end, Done):
                     self.memory = end.memory
-                    if end.progress is not None:
-                        self._told(end.progress)
+                    if end.words:
+                        self._told(end.words)
                 if self._result is not None and not self._result.done():
                     self._result.set_result(end)
 

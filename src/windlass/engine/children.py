@@ -28,14 +28,14 @@ import msgspec
 from windlass.domain.job import Executor, JobSpec
 from windlass.domain.origin import Origin
 from windlass.domain.outcome import decide_crash
-from windlass.domain.run import Finish, ProgressWrite
+from windlass.domain.run import Finish
 from windlass.engine.attempt import Runner, finish, release
 from windlass.engine.child import Child
 from windlass.engine.holdings import Holding, Stop
 from windlass.engine.memory import MEGABYTE
 from windlass.engine.options import WorkerOptions
 from windlass.engine.scarcity import REFUSALS, NotGiven
-from windlass.engine.wire import Answer, Ask, Assignment, Done, Lacking, Setup, StandingNow
+from windlass.engine.wire import Answer, Ask, Assignment, Done, Lacking, Setup, StandingNow, Words
 from windlass.errors import ProcessDied, UsageError, WindlassError
 from windlass.logs import LOGGER, steady_log
 from windlass.store.interface import Store
@@ -221,6 +221,7 @@ class Children:
             level=min(map(logging.Logger.getEffectiveLevel, _HEARD)),
             result_limit=self._options.result_limit,
             max_steps=self._options.max_steps,
+            run_logs=self._options.run_logs,
             artifacts=self._options.artifacts,
             artifact_limit=self._options.artifact_limit,
         )
@@ -229,10 +230,14 @@ class Children:
         log.debug("child process started", extra={"pid": child.pid})
         return child
 
-    def _told(self, holding: Holding, progress: ProgressWrite) -> None:
-        """The handler has told its progress: it counts as told here, under this lease."""
-        if not holding.concluded:
-            self._runner.gauge_of(holding).relay(progress)
+    def _told(self, holding: Holding, words: Words) -> None:
+        """What the handler has told counts as told here, under this lease."""
+        if holding.concluded:
+            return
+        if words.progress is not None:
+            self._runner.gauge_of(holding).relay(words.progress)
+        if words.lines is not None:
+            self._runner.notebook_of(holding).relay(words.lines)
 
     async def _do(self, holding: Holding, ask: Ask) -> Answer:
         """Do for a handler what only the holder of its lease can do."""

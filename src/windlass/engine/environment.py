@@ -34,6 +34,7 @@ def environment_of(
         poll=settings.poll,
         max_crashes=settings.max_crashes,
         max_steps=settings.max_steps,
+        run_logs=settings.run_logs,
         concurrency=settings.concurrency,
         threads=settings.threads,
         process_seats=settings.process_seats,

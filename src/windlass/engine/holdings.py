@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from logging import LogRecord
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -20,6 +21,7 @@ from windlass.domain.run import Claimed, Finish, Held
 from windlass.durable.acts import Suspension
 from windlass.durable.ledger import Ledger
 from windlass.gauge import Gauge
+from windlass.notebook import Notebook
 
 
 class Stop(StrEnum):
@@ -60,6 +62,8 @@ class Holding(msgspec.Struct, eq=False):
     bench: Callable[[], Any] | None = None  # what makes its durable work, while it runs
     work: DurableWork | None = None  # its steps and waits, if it has any
     gauge: Gauge | None = None  # what it tells of its progress, if anything
+    notebook: Notebook | None = None  # what it logs, if anything
+    keep_line: Callable[[LogRecord], None] | None = None  # what notes that
 
     @property
     def version(self) -> str | None:

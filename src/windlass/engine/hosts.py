@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from windlass.domain.run import Claimed, Finish, Held, RenewReply, RunRef
+from windlass.domain.run import Claimed, Finish, Held, ProgressWrite, RenewReply, RunRef
+from windlass.domain.runlog import LogWrite
 
 if TYPE_CHECKING:
     from windlass.engine.reporting import Reports
@@ -81,15 +82,19 @@ class SeatsHost(Protocol):
         """The end of an attempt is decided: record it."""
 
     @property
-    def reports(self) -> "Reports":
+    def progress(self) -> "Reports[ProgressWrite]":
         """What writes the progress that attempts tell."""
+
+    @property
+    def lines(self) -> "Reports[LogWrite]":
+        """What writes the lines that attempts log."""
 
     def freed(self) -> None:
         """A seat is free, or a lease is gone."""
 
 
 class ReportsHost(Protocol):
-    """The worker, as its reports of progress see it."""
+    """The worker, as its reports see it."""
 
     def disowned(self, held: Held, /) -> None:
         """The store says that this lease is another's."""

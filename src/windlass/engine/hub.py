@@ -19,7 +19,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.domain.job import JobSpec
-from windlass.domain.run import Claimed, Finish, Held, RenewReply, RunRef
+from windlass.domain.run import Claimed, Finish, Held, ProgressWrite, RenewReply, RunRef
+from windlass.domain.runlog import LogWrite
 from windlass.engine.announcer import Announcer
 from windlass.engine.attempt import Runner
 from windlass.engine.environment import Environment
@@ -51,7 +52,8 @@ class Hub:
     """The parts of one worker, and what they say to each other. Lives on one event loop."""
 
     seats: Seats  # once the worker runs
-    reports: Reports
+    progress: Reports[ProgressWrite]
+    lines: Reports[LogWrite]
 
     def __init__(
         self,
@@ -184,7 +186,8 @@ class Hub:
 
     async def before_ends(self, ends: Sequence[Finish]) -> Sequence[Held]:
         """What attempts told last goes before their ends."""
-        return await self.reports.before(ends)
+        busy = await self.progress.before(ends)
+        return [*busy, *await self.lines.before(ends)]
 
     def recorded(self, ends: Sequence[Finish]) -> None:
         """The store has answered these ends."""
@@ -245,7 +248,7 @@ class Hub:
         self.signals.renewed.emit(reply)
 
     def disowned(self, held: Held) -> None:
-        """The heartbeat did not name this lease, or a report of progress found it lost."""
+        """The heartbeat did not name this lease, or a report found it lost."""
         self.seats.lose(held)
 
     # -- for the roster -------------------------------------------------------------------

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from windlass.config import DEFAULT_ARTIFACT_LIMIT
 from windlass.domain.run import DEFAULT_TENANT
+from windlass.domain.runlog import RUN_LOGS
 
 RESEND_AFTER = 10.0
 """Seconds after which a run that a transport did not deliver is sent again."""
@@ -32,5 +33,6 @@ class WorkerOptions:
     artifacts: str | None = None  # where they are kept
     artifact_limit: int = DEFAULT_ARTIFACT_LIMIT
     resend_after: float = RESEND_AFTER
-    report: float = 1.0  # at least so long between two writes of progress
+    report: float = 1.0  # at least so long between two writes of progress, or of logs
+    run_logs: int = RUN_LOGS  # lines of each attempt that are kept
     tenant: str = DEFAULT_TENANT  # whose job definitions these are; runs of all are claimed

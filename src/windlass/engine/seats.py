@@ -381,7 +381,9 @@ class Seats:
         if self.group.members:
             self.group.leave(holding)
         if holding.gauge is not None:
-            self._host.reports.close(holding.gauge, lost=finish is None)
+            self._host.progress.close(holding.gauge, finish)
+        if holding.notebook is not None:
+            self._host.lines.close(holding.notebook, finish)
         if finish is None:
             self._holdings.drop(holding.claimed)
             self._host.freed()

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from windlass.domain.run import Claimed, Held, ProgressWrite, RenewReply
+from windlass.domain.runlog import LogWrite
 
 T = TypeVar("T")
 
@@ -106,5 +107,7 @@ class WorkerSignals:
     """The heartbeat was answered, and its orders were carried out."""
     told: Signal[Sequence[ProgressWrite]] = field(default_factory=Signal)
     """The store has answered these reports of progress."""
+    logged: Signal[Sequence[LogWrite]] = field(default_factory=Signal)
+    """The store has answered these pieces of logs."""
     stopping: Signal[None] = field(default_factory=Signal)
     """It claims nothing any more."""

@@ -20,6 +20,7 @@ from windlass.config import DEFAULT_ARTIFACT_LIMIT
 from windlass.domain.origin import Origin
 from windlass.domain.report import ErrorInfo
 from windlass.domain.run import NULL, Claimed, Finish, ProgressWrite
+from windlass.domain.runlog import LogWrite
 from windlass.domain.step import MOST_STEPS
 from windlass.engine.holdings import Stop
 
@@ -40,6 +41,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     level: int
     result_limit: int
     max_steps: int = MOST_STEPS
+    run_logs: int = 0
     artifacts: str | None = None
     artifact_limit: int = DEFAULT_ARTIFACT_LIMIT
 
@@ -110,15 +112,26 @@ class Ask(msgspec.Struct, tag=True, frozen=True, kw_only=True):
         return (self.run, self.token) == (attempt.claimed.id, attempt.claimed.token)
 
 
-class Told(msgspec.Struct, tag=True, frozen=True, kw_only=True):
-    """The progress of an attempt: at most once a second, and the last with its `Done`."""
+class Words(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt tells: its progress, and what it logs."""
 
-    progress: ProgressWrite
+    progress: ProgressWrite | None = None
+    lines: LogWrite | None = None
+
+    def __bool__(self) -> bool:
+        return self.progress is not None or self.lines is not None
+
+
+class Told(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """What an attempt tells: at most once a second, and the last with its `Done`."""
+
+    run: str
+    token: int
+    words: Words
 
     def is_of(self, attempt: Assignment) -> bool:
         """Whether it is this attempt that tells."""
-        told, claimed = self.progress, attempt.claimed
-        return (told.id, told.token) == (claimed.id, claimed.token)
+        return (self.run, self.token) == (attempt.claimed.id, attempt.claimed.token)
 
 
 class Done(msgspec.Struct, tag=True, frozen=True, kw_only=True):
@@ -131,15 +144,15 @@ class Done(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     finish: Finish | None
     result: msgspec.Raw = NULL
     has_result: bool = False
-    progress: ProgressWrite | None = None  # what was told last, if that was not sent
+    words: Words = Words()  # what was told last, if that was not sent
 
     @classmethod
-    def of(cls, finish: Finish | None, memory: int, told: ProgressWrite | None = None) -> "Done":
+    def of(cls, finish: Finish | None, memory: int, words: Words) -> "Done":
         """What is sent."""
         if finish is None or finish.result is None:
-            return cls(finish=finish, memory=memory, progress=told)
+            return cls(finish=finish, memory=memory, words=words)
         bare, result = msgspec.structs.replace(finish, result=None), finish.result
-        return cls(finish=bare, memory=memory, result=result, has_result=True, progress=told)
+        return cls(finish=bare, memory=memory, result=result, has_result=True, words=words)
 
     @property
     def whole(self) -> Finish | None:

@@ -34,7 +34,9 @@ import contextlib
 from collections.abc import Sequence
 
 from windlass.artifacts.shelf import Shelf
+from windlass.capture import lines_kept
 from windlass.domain.job import JobSpec
+from windlass.domain.outcome import Outcome
 from windlass.domain.run import Backlog
 from windlass.engine.around import Around
 from windlass.engine.attempt import Runner
@@ -88,6 +90,7 @@ class Worker:
         limit = self.options.result_limit
         self._runner = Runner(self._store, environment.sources, self._resources, limit, hooks)
         self._runner.max_steps = self.options.max_steps
+        self._runner.run_logs = self.options.run_logs
         self._runner.desk.shelf = Shelf(
             self.options.artifacts, self.options.artifact_limit, environment.sources.new_id
         )
@@ -148,14 +151,14 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         belong(self._resources, self._loop)
         self._runner.boss, self._runner.taken_down = asyncio.current_task(), self.unasked
-        self._hub.reports = Reports(self._store, self.options.report, self._hub, self.signals.told)
-        self._runner.enlist = self._hub.reports.enlist
+        self._make_reports()
         self._hub.seats = self._make_seats()
         self.heart.start()
         try:
             # A store that is not there may never come.
             if await finished_before(self._hub.stopping, self._hub.register()):
-                await self._serve()
+                with lines_kept():
+                    await self._serve()
         except asyncio.CancelledError:
             self.unasked()
             if not isinstance(self.failure, WorkerDisrupted):
@@ -217,6 +220,19 @@ class Worker:
         threads = Threads(options.threads)
         return Seats(hub.roster, hub.holdings, self._runner, threads, children, options, hub)
 
+    def _make_reports(self) -> None:
+        """What handlers tell and log is written by these."""
+        hub, store, every = self._hub, self._store, self.options.report
+        operations, signals = store.operations, self.signals
+        hub.progress = Reports(
+            store, operations.record_progress, every, hub, signals.told, what="progress"
+        )
+        hub.lines = Reports(
+            store, operations.record_logs, every, hub, signals.logged,
+            what="log of a run", unhurried=lambda end: end.outcome is Outcome.SUCCEEDED,
+        )  # fmt: skip
+        self._runner.enlist, self._runner.noted = hub.progress.enlist, hub.lines.enlist
+
     def _replace_jobs(self, jobs: Sequence[JobSpec]) -> None:
         self._hub.roster.replace(jobs)
         self._hub.seats.reseat()
@@ -243,6 +259,7 @@ class Worker:
         await ending.step(self._drain())
         deadline = asyncio.get_running_loop().time() + _LAST_WORDS
         await ending.step(last_words(self._store, self._hub.pump, self.id, deadline))
+        await ending.step(self._hub.lines.finish(deadline))
         await ending.step(self.heart.silence(deadline))
         await ending.step(close_all(self._resources))
         await ending.step(self._hub.seats.close())

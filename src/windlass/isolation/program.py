@@ -21,6 +21,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, NoReturn
 
 from windlass.artifacts.shelf import Shelf
+from windlass.capture import lines_kept
 from windlass.domain.job import JobSpec
 from windlass.domain.report import ErrorInfo
 from windlass.domain.run import Finish
@@ -38,11 +39,13 @@ from windlass.engine.wire import (
     Setup,
     StandingNow,
     Told,
+    Words,
 )
 from windlass.errors import UsageError
 from windlass.gauge import Gauge
 from windlass.isolation.channel import Channel, LogLines, Questions, WorkersStore
 from windlass.isolation.locate import Finder, move, url_of
+from windlass.notebook import Notebook
 from windlass.resources import OpenResources, belong, close_all
 from windlass.sources import Sources
 
@@ -63,7 +66,8 @@ def main(fd: int) -> None:
     sys.path[:] = map(os.fsdecode, setup.path)
     lines = LogLines(channel, setup.level)
     lines.take_over()
-    Program(channel, setup, lines.take_over).run()
+    with lines_kept():
+        Program(channel, setup, lines.take_over).run()
 
 
 def _no_store() -> NoReturn:
@@ -156,7 +160,8 @@ class Program:
         runner = Runner(store, self._sources, resources, self._setup.result_limit, hooks)
         runner.worker, runner.max_steps = attempt.worker, self._setup.max_steps
         runner.joins = _no_store if app is None else lambda: app.store
-        runner.enlist = self._enlist
+        runner.enlist = runner.noted = self._enlist
+        runner.run_logs = self._setup.run_logs
         runner.desk.shelf = self._shelf
         holding = self._holding = Holding(attempt.claimed, spec)
         self._channel.send(Began())
@@ -164,9 +169,10 @@ class Program:
         # What it left behind tells nothing more.
         holding.concluded = True
         self._holding = self._task = None
+        if holding.notebook is not None:
+            holding.notebook.close()
         with self._telling:
-            told = None if holding.gauge is None else holding.gauge.take()
-        return Done.of(finish, resident(), told)
+            return Done.of(finish, resident(), _words_of(holding))
 
     def _run(self, runner: Runner, holding: Holding, spec: JobSpec) -> Finish | None:
         if not spec.signature.is_async:
@@ -186,16 +192,16 @@ class Program:
                 return runner.conclude_error(holding, asyncio.CancelledError())
         return ends[0]
 
-    def _enlist(self, gauge: Gauge) -> None:
+    def _enlist(self, _: Gauge | Notebook) -> None:
         """Something was told, in any thread: let the worker know, now or within a second."""
         self._loop.call_soon_threadsafe(self._tell_soon)
 
     def _tell(self) -> None:
         with self._telling:
             holding = self._holding
-            told = None if holding is None or holding.gauge is None else holding.gauge.take()
-            if told is not None:
-                self._channel.send(Told(progress=told))
+            if holding is not None and (words := _words_of(holding)):
+                claimed = holding.claimed
+                self._channel.send(Told(run=claimed.id, token=claimed.token, words=words))
 
     def _stop_task(self) -> None:
         """Cancel an async handler that is to end, once."""
@@ -211,6 +217,14 @@ class Program:
             self._resources[id(app)] = OpenResources(openers)
             belong(self._resources[id(app)], self._loop)
         return self._resources[id(app)]
+
+
+def _words_of(holding: Holding) -> Words:
+    """What an attempt has told since the last time."""
+    return Words(
+        progress=None if holding.gauge is None else holding.gauge.take(),
+        lines=None if holding.notebook is None else holding.notebook.take(),
+    )
 
 
 def _leave() -> None:

@@ -13,6 +13,7 @@ from functools import partial
 from importlib.metadata import version
 
 from windlass.app import Windlass
+from windlass.capture import lines_kept
 from windlass.domain.outcome import Outcome, decide_crash
 from windlass.domain.run import (
     Claimed,
@@ -33,7 +34,6 @@ from windlass.engine.environment import environment_of
 from windlass.engine.holdings import Holding, Stop
 from windlass.engine.scheduler import Scheduler
 from windlass.errors import ProcessDied, RunNotFound
-from windlass.gauge import Gauge
 from windlass.offloop import off_loop
 from windlass.resources import OpenResources, all_open, belong, close_all, open_all
 from windlass.testing.bridge import current_bridge
@@ -81,7 +81,8 @@ class LoneWorker:
         self.runner.max_steps = app.settings.max_steps
         self.runner.desk.shelf = app.ground.shelf
         self.runner.stage = self._stage = stage_of(app)
-        self._gauge: Gauge | None = None  # of the last attempt
+        self.runner.run_logs = app.settings.run_logs
+        self._last: Holding | None = None  # the last attempt
         self._claims = 0
         self._turn = 0  # of its claims alone: ends are numbered too
         self._fired = False
@@ -165,7 +166,7 @@ class LoneWorker:
 
     def attempt(self, holding: Holding) -> Procedure[Finish | None]:
         """Run the handler; returns what is to be recorded."""
-        self.runner.raised = self._gauge = None
+        self.runner.raised = self._last = None
         spec = holding.spec
         began = self._clock.monotonic()
         if spec.signature.is_async:
@@ -179,19 +180,30 @@ class LoneWorker:
             holding.stop = stop
             finish = self.runner.too_late(holding)
         holding.concluded = True
-        self._gauge = holding.gauge
+        self._last = holding
         return finish
 
     def record(self, finish: Finish | None) -> Procedure[None]:
         """Tell the store; nothing where the lease is not ours any more."""
         if finish is not None:
             self._claims += 1
-            told = None if self._gauge is None else self._gauge.take()
-            if told is not None:  # before the end, as by the real one
-                yield self._store.operations.record_progress([told])
+            yield from self._tell()
             yield self._store.operations.cycle(self.runner.worker, self._claims, (finish,), None)
             if finish.outcome is Outcome.WAITING:
                 yield from self._answer(finish)
+
+    def _tell(self) -> Procedure[None]:
+        """Write what the attempt has told, before its end, as a real worker does."""
+        gauge = None if self._last is None else self._last.gauge
+        told = None if gauge is None else gauge.take()
+        if told is not None:
+            yield self._store.operations.record_progress([told])
+        notebook = None if self._last is None else self._last.notebook
+        if notebook is not None:
+            notebook.close()
+            lines = notebook.take()
+            if lines is not None:
+                yield self._store.operations.record_logs([lines])
 
     def _answer(self, finish: Finish) -> Procedure[None]:
         """Send a run that waits the signals that the test has an answer for."""
@@ -229,16 +241,24 @@ class LoneWorker:
         return bool(self._app.resource.openers)
 
     def _run_sync(self, holding: Holding) -> Procedure[Finish | None]:
-        call = Work(call=lambda: self.runner.run_sync(holding))
+        call = Work(call=lambda: self._run_here(holding))
         bridged = current_bridge.get() is not None  # then the loop runs meanwhile
         if self._resources_used and not all_open(self._resources) and not bridged:
             # It will ask the loop for what could not be opened, so the loop must run.
-            attempt = partial(self.runner.run_sync, holding)
+            attempt = partial(self._run_here, holding)
             call = Work(coroutine=lambda: off_loop(attempt, "windlass-handler"))
         finish: Finish | None = yield call
         return finish
 
+    def _run_here(self, holding: Holding) -> Finish | None:
+        with lines_kept():
+            return self.runner.run_sync(holding)
+
     async def _run_async(self, holding: Holding) -> Finish | None:
+        with lines_kept():
+            return await self._run_task(holding)
+
+    async def _run_task(self, holding: Holding) -> Finish | None:
         belong(self._resources, asyncio.get_running_loop())
         task = asyncio.create_task(self.runner.run_async(holding))
         limit, stop = _limit_of(holding)

@@ -14,6 +14,7 @@ from windlass.store.operations.declare import Access, Call, Operation, implement
 from windlass.store.operations.followers import FollowerOperations
 from windlass.store.operations.inspection import InspectionOperations
 from windlass.store.operations.jobs import JobOperations
+from windlass.store.operations.logs import LogOperations
 from windlass.store.operations.pauses import PauseOperations
 from windlass.store.operations.runs import RunOperations
 from windlass.store.operations.schedules import ScheduleOperations
@@ -37,5 +38,6 @@ class Operations(
     InspectionOperations,
     AuditOperations,
     PauseOperations,
+    LogOperations,
 ):
     """All of them."""

@@ -12,6 +12,7 @@ from windlass.store.postgres import (
     followers,
     inspection,
     jobs,
+    logs,
     pauses,
     runs,
     schedules,
@@ -25,7 +26,7 @@ T = TypeVar("T")
 _FUNCTIONS = implementations(
     Operations,
     *(runs, control, workers, jobs, schedules, artifacts, inspection, steps, children),
-    *(followers, audit, batches, pauses),
+    *(followers, audit, batches, pauses, logs),
 )
 
 

@@ -22,6 +22,7 @@ from windlass.store.sqlite import (
     inspection,
     jobs,
     listing,
+    logs,
     pauses,
     runs,
     schedules,
@@ -41,7 +42,7 @@ _FUNCTIONS = implementations(
     Operations,
     *(runs, listing, enqueue, control, bulk, workers, finish, sweep, jobs, schedules, firing),
     *(artifacts, inspection, feed, changing, steps, signals, approvals, children),
-    *(followers, audit, batches, units, pauses),
+    *(followers, audit, batches, units, pauses, logs),
 )
 _DECLARED = declared(Operations)
 # Calls of these operations that wait together are done as one. The last function makes a list of

@@ -100,6 +100,12 @@ select id::text, status, refusal, detail
 -- name: record_progress
 select number, answer from windlass.record_progress(%s::json)
 
+-- name: record_logs
+select number, answer from windlass.record_logs(%s::json)
+
+-- name: list_logs
+select token, first, attempt, lines::text from windlass.list_logs(%s, %s::uuid, %s::bigint, %s::integer, %s)
+
 -- name: record_steps
 select answer, path, kind, state, seq, attempt, failures, extract(epoch from started_at)::text,
        extract(epoch from at)::text, extract(epoch from until)::text, input, signal, value::text,
