@@ -183,6 +183,13 @@ def second_cluster(request: pytest.FixtureRequest) -> Cluster:
     return _cluster(request.config, SECOND)
 
 
+@pytest.fixture(scope="session")
+def second_desk(second_cluster: Cluster) -> Iterator[psycopg.Connection]:
+    """One connection for the databases of the second server."""
+    with psycopg.connect(second_cluster.dsn, autocommit=True) as conn:
+        yield conn
+
+
 @pytest.fixture(params=SERVERS)
 def any_pg_database(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of a fresh database on each of the servers, dropped after the test."""
@@ -190,6 +197,8 @@ def any_pg_database(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.getfixturevalue("pg_database")
         return
     cluster: Cluster = request.getfixturevalue("second_cluster")
+    desk: psycopg.Connection = request.getfixturevalue("second_desk")
     name = f"wl_test_{secrets.token_hex(6)}"
-    yield create_database(cluster.dsn, name, cluster.template)
-    drop_database(cluster.dsn, name)
+    make_database(desk, name, cluster.template)
+    yield with_database(cluster.dsn, name)
+    remove_database(desk, name)

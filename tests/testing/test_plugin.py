@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import Cluster
 from tests.fixtures.inner_pytest import run_pytest
+from windlass.store.postgres.scratch import end_sessions
 
 JOBS = """
 from windlass import Windlass
@@ -165,3 +166,17 @@ def test_only_databases_made_for_tests_are_dropped(pg_database: str) -> None:
 
     with pytest.raises(UsageError, match="not made for tests"):
         drop_database(pg_database, pg_database)
+
+
+def test_sessions_are_gone_before_their_database_is_dropped(
+    pg_desk: psycopg.Connection, pg_database: str
+) -> None:
+    """PostgreSQL would look for them every 100 ms, in each test that ends with a session."""
+    name = pg_database.rpartition("/")[2]
+    with psycopg.connect(pg_database) as left:
+        end_sessions(pg_desk, name)
+
+        found = pg_desk.execute("select pid from pg_stat_activity where datname = %s", (name,))
+        assert found.fetchall() == []
+        with pytest.raises(psycopg.OperationalError):
+            left.execute("select 1")
