@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.harness import Fleet, Stage, make_postgres_stage, make_sqlite_stage, proxy_for
+from tests.faults.harness import (
+    IMPORTS,
+    Fleet,
+    Stage,
+    make_postgres_stage,
+    make_sqlite_stage,
+    proxy_for,
+)
 from tests.faults.proxy import Proxy
+from tests.fixtures.nursery import Nursery
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -34,11 +42,19 @@ def postgres_stage(tmp_path: Path, pg_database: str) -> Iterator[Stage]:
     made.close()
 
 
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Where the programs of these tests come from."""
+    made = Nursery(*IMPORTS)
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def fleet(request: pytest.FixtureRequest) -> Iterator[Fleet]:
+def fleet(request: pytest.FixtureRequest, nursery: Nursery) -> Iterator[Fleet]:
     """Processes on the stage of the test; they end with it."""
     names = [name for name in request.fixturenames if name.endswith("stage")]
-    made = Fleet(request.getfixturevalue("stage" if "stage" in names else names[0]))
+    made = Fleet(request.getfixturevalue("stage" if "stage" in names else names[0]), nursery)
     yield made
     made.close()
 

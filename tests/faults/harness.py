@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
 import apsw
@@ -29,6 +29,7 @@ from tests.conformance.places import Place, PostgresPlace, Row, SqlitePlace, ope
 from tests.faults.programs.jobs import FLAKY_ATTEMPTS, Line, Witness, define_jobs
 from tests.faults.proxy import Proxy
 from tests.faults.witnesses import contradictions
+from tests.fixtures.nursery import Child, Nursery, Program
 from windlass import Run, Windlass
 
 T = TypeVar("T")
@@ -49,7 +50,18 @@ SETTINGS: Mapping[str, Any] = {
     "max_crashes": 1000,
 }
 _LOOK = 0.02
-ISOLATED = "tests.faults.programs.isolated"
+PROGRAMS = "tests.faults.programs"
+ISOLATED = f"{PROGRAMS}.isolated"
+COMMAND = "windlass.__main__"
+# What the processes of a fleet import, but for the application of `isolated`.
+IMPORTS = (
+    *(f"{PROGRAMS}.{name}" for name in ("worker", "client", "scheduler")),
+    *(
+        f"windlass.cli.{name}"
+        for name in ("worker", "serving", "loading", "supervisor", "unserved")
+    ),
+    "windlass.store.postgres.store",
+)
 INDEXES = """
 select bt_index_check(i.indexrelid, true) from pg_index i
   join pg_class c on c.oid = i.indexrelid join pg_namespace n on n.oid = c.relnamespace
@@ -245,7 +257,7 @@ def unlocked(path: Path) -> bool:
 class Process:
     """A process of a test, and what was done to it."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, popen: Child, log: Path) -> None:
         self._popen = popen
         self._log = log
         self.pid = popen.pid
@@ -267,7 +279,7 @@ class Process:
     def stop(self) -> None:
         """Stop it where it stands: it becomes a zombie in the queue's sense."""
         self.signal(signal.SIGSTOP)
-        os.waitpid(self.pid, os.WUNTRACED)  # all of its threads stand still
+        self._popen.await_stop()
 
     def go_on(self) -> float:
         """Let it go on; returns when, by the monotonic clock."""
@@ -297,8 +309,9 @@ class Process:
 class Fleet:
     """The processes of one test; none outlives it."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, nursery: Nursery) -> None:
         self._stage = stage
+        self._nursery = nursery
         self.processes: list[Process] = []
 
     def worker(
@@ -341,16 +354,13 @@ class Fleet:
         folder = self._stage.witness.folder
         config = {"url": self._stage.url, "folder": str(folder), "settings": told}
         log = folder / f"command-{len(self.processes)}.log"
-        with log.open("wb") as stderr:
-            popen = subprocess.Popen(
-                [sys.executable, "-m", "windlass", "--app", ISOLATED, "worker", *arguments],
-                cwd=ROOT,
-                env={**os.environ, "FAULTS": msgspec.json.encode(config).decode()},
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-            )
-        self.processes.append(Process(popen, log))
+        environ = {**os.environ, "FAULTS": msgspec.json.encode(config).decode()}
+        with log.open("wb") as output:
+            started = self._nursery.start(
+                COMMAND, "--app", ISOLATED, "worker", *arguments,
+                folder=ROOT, environ=environ, output=output,
+            )  # fmt: skip
+        self.processes.append(Process(started, log))
         return self.processes[-1]
 
     def ready_command(self, *arguments: str, **settings: Any) -> Process:
@@ -379,18 +389,22 @@ class Fleet:
         folder = self._stage.witness.folder
         told = msgspec.json.encode({"folder": str(folder), **config}).decode()
         log = folder / f"{program}-{len(self.processes)}.log"
-        with log.open("wb") as stderr:
-            popen = subprocess.Popen(
-                [sys.executable, "-m", f"tests.faults.programs.{program}", told],
-                cwd=ROOT,
-                env={**os.environ, **self._stage.environ},
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-            )
-        process = Process(popen, log)
+        with log.open("wb") as output:
+            process = Process(self._run(f"{PROGRAMS}.{program}", told, output), log)
         self.processes.append(process)
         return process
+
+    def _run(self, module: str, told: str, output: IO[bytes]) -> Child:
+        if not self._stage.environ:
+            return self._nursery.start(module, told, folder=ROOT, environ=os.environ, output=output)
+        return Program(  # what it is told there must be known from the very start
+            [sys.executable, "-m", module, told],
+            cwd=ROOT,
+            env={**os.environ, **self._stage.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
 
 
 class Locker:

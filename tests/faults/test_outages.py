@@ -29,6 +29,7 @@ from tests.faults.harness import (
     through,
 )
 from tests.faults.proxy import Fault, Proxy
+from tests.fixtures.nursery import Nursery
 from tests.fixtures.postgres import PostgresServer, prepare_template
 
 FENCE = LEASE * 2 / 3
@@ -246,11 +247,11 @@ def server() -> Iterator[PostgresServer]:
 
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_a_server_that_crashes_costs_a_pause_and_nothing_else(
-    server: PostgresServer, tmp_path: Path, times: int
+    server: PostgresServer, nursery: Nursery, tmp_path: Path, times: int
 ) -> None:
     """F10: when the renewals are back the leases have run out, and nobody has died."""
     stage = make_postgres_stage(server.dsn("faults"), tmp_path)
-    fleet = Fleet(stage)
+    fleet = Fleet(stage, nursery)
     try:
         kept = [stage.app.enqueue("hold", {"n": n}).id for n in range(4)]
         kept += [run.id for run in stage.load(40, job="flaky")]
@@ -279,11 +280,11 @@ def test_a_server_that_crashes_costs_a_pause_and_nothing_else(
 
 
 def test_newcomers_after_a_crash_of_backends_take_nobody_for_dead(
-    server: PostgresServer, tmp_path: Path
+    server: PostgresServer, nursery: Nursery, tmp_path: Path
 ) -> None:
     """The postmaster outlives it: when it was started says nothing."""
     stage = make_postgres_stage(server.dsn("faults"), tmp_path)
-    fleet = Fleet(stage)
+    fleet = Fleet(stage, nursery)
     started = started_at(server)
     try:
         endure_newcomers(stage, fleet, stage.url, lambda: crashed(server))
