@@ -33,8 +33,9 @@ from tests.fixtures.postgres import (
     with_database,
 )
 
-settings.register_profile("windlass", deadline=None, print_blob=True)
-settings.load_profile("windlass")
+settings.register_profile("long", deadline=None, print_blob=True)
+settings.register_profile("short", settings.get_profile("long"), max_examples=40)
+settings.load_profile("short")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # What a shell starts in the background ignores SIGINT; so would every process of the tests.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.option.markexpr != "not long":
+        settings.load_profile("long")
     config.stash[shared_postgres] = {name: SharedPostgres(name) for name in SERVERS}
 
 
@@ -190,15 +193,28 @@ def second_desk(second_cluster: Cluster) -> Iterator[psycopg.Connection]:
         yield conn
 
 
-@pytest.fixture(params=SERVERS)
-def any_pg_database(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of a fresh database on each of the servers, dropped after the test."""
-    if request.param == OWN:
-        yield request.getfixturevalue("pg_database")
-        return
-    cluster: Cluster = request.getfixturevalue("second_cluster")
-    desk: psycopg.Connection = request.getfixturevalue("second_desk")
+@pytest.fixture
+def second_pg_database(second_cluster: Cluster, second_desk: psycopg.Connection) -> Iterator[str]:
+    """The URL of a fresh database on the second server, dropped after the test."""
     name = f"wl_test_{secrets.token_hex(6)}"
-    make_database(desk, name, cluster.template)
-    yield with_database(cluster.dsn, name)
-    remove_database(desk, name)
+    make_database(second_desk, name, second_cluster.template)
+    yield with_database(second_cluster.dsn, name)
+    remove_database(second_desk, name)
+
+
+@pytest.fixture(params=SERVERS)
+def any_pg_database(request: pytest.FixtureRequest) -> str:
+    """The URL of a fresh database on each of the servers: for what an older one plans otherwise."""
+    return _database_on(request)
+
+
+@pytest.fixture(params=[OWN, *(pytest.param(name, marks=pytest.mark.long) for name in SERVERS[1:])])
+def each_pg_database(request: pytest.FixtureRequest) -> str:
+    """The same, the second server in the long form alone: for what hardly depends on a version."""
+    return _database_on(request)
+
+
+def _database_on(request: pytest.FixtureRequest) -> str:
+    name = "pg_database" if request.param == OWN else "second_pg_database"
+    found: str = request.getfixturevalue(name)
+    return found

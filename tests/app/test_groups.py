@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from tests.fixtures.apps import PATIENCE, opened, within
+from tests.fixtures.postgres import shorten_lock_waits
 from windlass import (
     KeyConflict,
     SchemaMismatch,
@@ -159,6 +160,7 @@ async def test_a_key_in_an_open_transaction_holds_up_nobody_else(
     """Who is in a group with it, or comes after it, goes on while it waits."""
     async with opened(pg_database) as app:
         monkeypatch.setattr(app.store, "_patience", 0.5)
+        shorten_lock_waits(pg_database, "2s")
 
         @app.job
         async def note(text: str) -> None:

@@ -112,15 +112,15 @@ class Scene:
 
 
 @pytest.fixture
-def scene(any_pg_database: str) -> Iterator[Callable[[], Scene]]:
+def scene(each_pg_database: str) -> Iterator[Callable[[], Scene]]:
     """Begins scenes, in a database whose functions a test may change."""
     sources = Sources.system()
     with ExitStack() as stack:
-        store = stack.enter_context(PostgresStore(any_pg_database, sources=sources))
-        tables = stack.enter_context(opened(PostgresPlace(any_pg_database)))
+        store = stack.enter_context(PostgresStore(each_pg_database, sources=sources))
+        tables = stack.enter_context(opened(PostgresPlace(each_pg_database)))
         drive = Driver(store, store.run, sources, tables)
 
-        sessions = [Session(any_pg_database, name) for name in ("parent", "child", "sweeper")]
+        sessions = [Session(each_pg_database, name) for name in ("parent", "child", "sweeper")]
         for session in sessions:
             stack.callback(session.close)
         yield lambda: Scene(drive, *sessions)
@@ -161,20 +161,20 @@ def lost_orders(scene: Callable[[], Scene], among: list[str]) -> list[str]:
 
 
 def test_a_wake_that_is_not_kept_loses_the_parent(
-    scene: Callable[[], Scene], any_pg_database: str
+    scene: Callable[[], Scene], each_pg_database: str
 ) -> None:
     """The sweeper finds the parent locked by whoever parks it, who has looked before the end."""
-    change_function(any_pg_database, "310_tend.sql", "where w.parked is null", "where false")
+    change_function(each_pg_database, "310_tend.sql", "where w.parked is null", "where false")
 
     assert lost_orders(scene, ["LPEeTC", "LPCEeT"]) == ["LPEeTC"]
 
 
 def test_a_parent_that_is_parked_without_a_look_is_lost(
-    scene: Callable[[], Scene], any_pg_database: str
+    scene: Callable[[], Scene], each_pg_database: str
 ) -> None:
     """The child ended, and its wake was looked at, before the parent began to park."""
     change_function(
-        any_pg_database,
+        each_pg_database,
         "032_make_moves.sql",
         "windlass.is_answered(m.tenant, m.id, m.waits)",
         "false",

@@ -85,14 +85,14 @@ class Scene:
 
 
 @pytest.fixture
-def scene(any_pg_database: str) -> Iterator[Callable[[], Scene]]:
+def scene(each_pg_database: str) -> Iterator[Callable[[], Scene]]:
     """Begins scenes, in a database whose functions a test may change."""
     sources = Sources.system()
     with ExitStack() as stack:
-        store = stack.enter_context(PostgresStore(any_pg_database, sources=sources))
-        tables = stack.enter_context(opened(PostgresPlace(any_pg_database)))
+        store = stack.enter_context(PostgresStore(each_pg_database, sources=sources))
+        tables = stack.enter_context(opened(PostgresPlace(each_pg_database)))
         drive = Driver(store, store.run, sources, tables)
-        sessions = [Session(any_pg_database, name) for name in ("caller", "worker", "sweeper")]
+        sessions = [Session(each_pg_database, name) for name in ("caller", "worker", "sweeper")]
         for session in sessions:
             stack.callback(session.close)
         yield lambda: Scene(drive, *sessions)
@@ -129,11 +129,11 @@ def lost_orders(scene: Callable[[], Scene], among: list[str]) -> list[str]:
 
 
 def test_a_wake_that_is_not_kept_loses_the_follower(
-    scene: Callable[[], Scene], any_pg_database: str
+    scene: Callable[[], Scene], each_pg_database: str
 ) -> None:
     """The sweeper finds the awaited run locked by whoever ends it, and cannot mark it."""
     change_function(
-        any_pg_database,
+        each_pg_database,
         "312_look_at_follower.sql",
         "and coalesce(r.links & 4, 0) = 0) then\n      insert",
         "and false) then\n      insert",
@@ -143,11 +143,11 @@ def test_a_wake_that_is_not_kept_loses_the_follower(
 
 
 def test_an_awaited_run_without_a_mark_loses_the_follower(
-    scene: Callable[[], Scene], any_pg_database: str
+    scene: Callable[[], Scene], each_pg_database: str
 ) -> None:
     """The follower's own wake is gone, and the end leaves none."""
     change_function(
-        any_pg_database,
+        each_pg_database,
         "037_children.sql",
         "if old.links & 4 <> 0 or (tg_op = 'UPDATE' and new.links & 4 <> 0) then",
         "if false then",

@@ -149,16 +149,16 @@ class Scene:
 
 
 @pytest.fixture
-def scene(any_pg_database: str) -> Iterator[Callable[[], Scene]]:
+def scene(each_pg_database: str) -> Iterator[Callable[[], Scene]]:
     """Begins scenes, in a database whose functions a test may change."""
     sources = Sources.system()
     with ExitStack() as stack:
-        store = stack.enter_context(PostgresStore(any_pg_database, sources=sources))
-        tables = stack.enter_context(opened(PostgresPlace(any_pg_database)))
+        store = stack.enter_context(PostgresStore(each_pg_database, sources=sources))
+        tables = stack.enter_context(opened(PostgresPlace(each_pg_database)))
         drive = Driver(store, store.run, sources, tables)
 
         def begun() -> Scene:
-            sessions = [Session(any_pg_database, name) for name in ("worker", "sender")]
+            sessions = [Session(each_pg_database, name) for name in ("worker", "sender")]
             for session in sessions:
                 stack.callback(session.close)
             return Scene(drive, *sessions)
@@ -245,13 +245,13 @@ def test_no_order_loses_the_signal(scene: Callable[[], Scene], order: str) -> No
 
 @pytest.mark.parametrize("look_first", [True, False])
 def test_a_sender_who_is_slow_loses_nothing(
-    scene: Callable[[], Scene], any_pg_database: str, look_first: bool
+    scene: Callable[[], Scene], each_pg_database: str, look_first: bool
 ) -> None:
     begun = scene()
-    with psycopg.connect(any_pg_database, autocommit=True) as conn:
+    with psycopg.connect(each_pg_database, autocommit=True) as conn:
         conn.execute(PAUSE.encode())
 
-    play_around_a_pause(begun, any_pg_database, look_first=look_first)
+    play_around_a_pause(begun, each_pg_database, look_first=look_first)
 
     assert not begun.has_lost_it()
     assert violations(History.read(begun.drive.tables)) == []
@@ -259,9 +259,9 @@ def test_a_sender_who_is_slow_loses_nothing(
 
 
 def test_a_signal_between_look_and_end_is_lost_without_the_second_look(
-    scene: Callable[[], Scene], any_pg_database: str
+    scene: Callable[[], Scene], each_pg_database: str
 ) -> None:
-    without_a_second_look(any_pg_database)
+    without_a_second_look(each_pg_database)
     lost = []
     for order in orders():
         begun = scene()
@@ -275,13 +275,13 @@ def test_a_signal_between_look_and_end_is_lost_without_the_second_look(
 
 @pytest.mark.parametrize("look_first", [True, False])
 def test_a_slow_sender_who_has_no_lock_is_overtaken(
-    scene: Callable[[], Scene], any_pg_database: str, look_first: bool
+    scene: Callable[[], Scene], each_pg_database: str, look_first: bool
 ) -> None:
     """The run has gone on meanwhile: the number of the signal is that of another event."""
-    without_a_lock(any_pg_database)
+    without_a_lock(each_pg_database)
     begun = scene()
-    with psycopg.connect(any_pg_database, autocommit=True) as conn:
+    with psycopg.connect(each_pg_database, autocommit=True) as conn:
         conn.execute(PAUSE.encode())
 
     with pytest.raises(psycopg.errors.UniqueViolation):
-        play_around_a_pause(begun, any_pg_database, look_first=look_first)
+        play_around_a_pause(begun, each_pg_database, look_first=look_first)

@@ -130,8 +130,8 @@ def watching(url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.fixture(params=["sync", "async"])
-async def pooled(request: pytest.FixtureRequest, any_pg_database: str) -> AsyncIterator[Pooled]:
-    url, face = any_pg_database, request.param
+async def pooled(request: pytest.FixtureRequest, each_pg_database: str) -> AsyncIterator[Pooled]:
+    url, face = each_pg_database, request.param
     pool: Any = sync_pool(url) if face == "sync" else async_pool(url)
     if face == "async":
         await pool.open()
@@ -145,14 +145,14 @@ async def pooled(request: pytest.FixtureRequest, any_pg_database: str) -> AsyncI
 
 
 @pytest.fixture(params=["sync", "async"])
-def drive(request: pytest.FixtureRequest, any_pg_database: str) -> Iterator[Driver]:
+def drive(request: pytest.FixtureRequest, each_pg_database: str) -> Iterator[Driver]:
     """A driver on the tests' clock, on connections that a pool lends."""
     loop = asyncio.new_event_loop()
     pool: Any
     if request.param == "sync":
-        pool = sync_pool(any_pg_database)
+        pool = sync_pool(each_pg_database)
     else:
-        pool = async_pool(any_pg_database)
+        pool = async_pool(each_pg_database)
         loop.run_until_complete(pool.open())
     sources = Sources.manual()
     app = Windlass(pool=pool, sources=sources)
@@ -160,7 +160,7 @@ def drive(request: pytest.FixtureRequest, any_pg_database: str) -> Iterator[Driv
     def on_loop(call: Call[Any]) -> Any:
         return loop.run_until_complete(app.store.arun(call))
 
-    with opened(PostgresPlace(any_pg_database)) as tables:
+    with opened(PostgresPlace(each_pg_database)) as tables:
         face = app.store.run if request.param == "sync" else on_loop
         yield Driver(app.store, face, sources, tables)
         assert pool.get_stats()["requests_num"] > 10
@@ -242,15 +242,15 @@ async def test_a_transaction_borrows_too(pooled: Pooled) -> None:
     assert [run.input for run in await app.alist()] == [{"n": 2}]
 
 
-async def test_calls_are_read_committed_whatever_the_pool_says(any_pg_database: str) -> None:
+async def test_calls_are_read_committed_whatever_the_pool_says(each_pg_database: str) -> None:
     kwargs = ODD | {"options": "-c default_transaction_isolation=serializable"}
     pool, apool = (
-        sync_pool(any_pg_database, kwargs=kwargs),
-        async_pool(any_pg_database, kwargs=kwargs),
+        sync_pool(each_pg_database, kwargs=kwargs),
+        async_pool(each_pg_database, kwargs=kwargs),
     )
     await apool.open()
     app = app_on([pool, apool])
-    with watching(any_pg_database) as look:
+    with watching(each_pg_database) as look:
         look.execute("create table seen (level text)")
         look.execute("""
             create function note() returns trigger language plpgsql as $$
@@ -270,8 +270,8 @@ async def test_calls_are_read_committed_whatever_the_pool_says(any_pg_database: 
     await apool.close()
 
 
-def test_a_pool_that_keeps_nothing_lends_too(any_pg_database: str) -> None:
-    with NullConnectionPool(any_pg_database, max_size=1, open=True) as pool:
+def test_a_pool_that_keeps_nothing_lends_too(each_pg_database: str) -> None:
+    with NullConnectionPool(each_pg_database, max_size=1, open=True) as pool:
         app = app_on(pool)
         assert app.get(app.jobs["send"].enqueue(n=1).id).status == "queued"
         app.close()
@@ -291,13 +291,13 @@ async def test_a_lost_connection_is_replaced_before_the_call(pooled: Pooled) -> 
     assert await pooled.session() != first
 
 
-async def test_a_canceled_call_leaves_the_pool_whole(any_pg_database: str) -> None:
-    pool = async_pool(any_pg_database)
+async def test_a_canceled_call_leaves_the_pool_whole(each_pg_database: str) -> None:
+    pool = async_pool(each_pg_database)
     await pool.open()
     app = app_on(pool)
     run = await app.jobs["send"].aenqueue(n=1)
-    with watching(any_pg_database) as look:
-        with psycopg.connect(any_pg_database) as other:
+    with watching(each_pg_database) as look:
+        with psycopg.connect(each_pg_database) as other:
             other.execute("lock table windlass.runs in access exclusive mode")
             task = asyncio.create_task(run.arefresh())
             async with asyncio.timeout(PATIENCE):
@@ -321,9 +321,9 @@ async def test_a_canceled_call_leaves_the_pool_whole(any_pg_database: str) -> No
 
 
 async def test_whoever_is_canceled_while_giving_back_takes_nothing_away(
-    any_pg_database: str, monkeypatch: pytest.MonkeyPatch
+    each_pg_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = async_pool(any_pg_database)
+    pool = async_pool(each_pg_database)
     await pool.open()
     app = app_on(pool)
     going, go = asyncio.Event(), asyncio.Event()
@@ -423,9 +423,9 @@ async def test_closing_the_application_leaves_the_pool_open(pooled: Pooled) -> N
     assert await pooled.session() == first
 
 
-async def test_without_an_open_pool_connections_are_our_own(any_pg_database: str) -> None:
+async def test_without_an_open_pool_connections_are_our_own(each_pg_database: str) -> None:
     """Commands import an application whose pool the web server would open."""
-    pool, apool = sync_pool(any_pg_database, open=False), async_pool(any_pg_database)
+    pool, apool = sync_pool(each_pg_database, open=False), async_pool(each_pg_database)
     app = app_on([pool, apool])
     app.jobs["send"].enqueue(n=1)
     await app.jobs["send"].aenqueue(n=2)
@@ -440,8 +440,8 @@ async def test_without_an_open_pool_connections_are_our_own(any_pg_database: str
     await app.aclose()
 
 
-async def test_other_event_loops_have_connections_of_their_own(any_pg_database: str) -> None:
-    async with async_pool(any_pg_database) as pool:
+async def test_other_event_loops_have_connections_of_their_own(each_pg_database: str) -> None:
+    async with async_pool(each_pg_database) as pool:
         app = app_on(pool)
 
         async def elsewhere() -> None:
@@ -504,9 +504,9 @@ pool.close()
 
 @pytest.mark.parametrize("when", ["used", "opened", "after"])
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
-def test_a_pool_of_the_parent_process_is_refused(any_pg_database: str, when: str) -> None:
+def test_a_pool_of_the_parent_process_is_refused(each_pg_database: str, when: str) -> None:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING, when]
-    subprocess.run([*command, any_pg_database], cwd=ROOT, check=True, timeout=50)
+    subprocess.run([*command, each_pg_database], cwd=ROOT, check=True, timeout=50)
 
 
 # -- what may be given -----------------------------------------------------------------------------
@@ -538,16 +538,16 @@ def test_the_pool_counts_more_than_the_environment(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("face", ["sync", "async"])
 async def test_a_pool_of_another_database_is_refused(
-    any_pg_database: str, pg_database: str, face: str
+    each_pg_database: str, pg_database: str, face: str
 ) -> None:
-    other = urlsplit(any_pg_database)._replace(path="/postgres").geturl()
+    other = urlsplit(each_pg_database)._replace(path="/postgres").geturl()
     with ExitStack() as stack:
         pool: Any = sync_pool(other) if face == "sync" else async_pool(other)
         if face == "sync":
             stack.enter_context(pool)
         else:
             await pool.open()
-        app = app_on(pool, any_pg_database)
+        app = app_on(pool, each_pg_database)
         with pytest.raises(UsageError, match="leads to the database 'postgres'"):
             app.list() if face == "sync" else await app.alist()
         begin = app.transaction()
@@ -558,9 +558,9 @@ async def test_a_pool_of_another_database_is_refused(
             await pool.close()
 
 
-def test_a_url_of_the_same_database_may_say_more(any_pg_database: str) -> None:
-    with sync_pool(lambda: any_pg_database) as pool:  # type: ignore[arg-type]
-        app = app_on(pool, f"{any_pg_database}?prepare=off")
+def test_a_url_of_the_same_database_may_say_more(each_pg_database: str) -> None:
+    with sync_pool(lambda: each_pg_database) as pool:  # type: ignore[arg-type]
+        app = app_on(pool, f"{each_pg_database}?prepare=off")
         before = pool.get_stats().get("requests_num", 0)
         app.jobs["send"].enqueue(n=1)
         assert pool.get_stats()["requests_num"] > before

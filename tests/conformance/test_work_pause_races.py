@@ -20,6 +20,7 @@ import pytest
 from tests.conformance.kit import Driver
 from tests.conformance.places import PostgresPlace, opened
 from tests.conformance.test_lost_wakeups import GATE, PATIENCE, Session, change_function
+from tests.fixtures.postgres import change_lock_waits
 from windlass.domain.pause import PauseKind
 from windlass.domain.run import Want
 from windlass.errors import StoreBusy
@@ -77,18 +78,18 @@ class Scene:
 
 
 @pytest.fixture
-def begin(any_pg_database: str) -> Iterator[Callable[[str], Scene]]:
+def begin(each_pg_database: str) -> Iterator[Callable[[str], Scene]]:
     """Begins scenes, in a database whose functions a test may change."""
     sources = Sources.system()
     with ExitStack() as stack:
-        store = stack.enter_context(PostgresStore(any_pg_database, sources=sources))
-        tables = stack.enter_context(opened(PostgresPlace(any_pg_database)))
+        store = stack.enter_context(PostgresStore(each_pg_database, sources=sources))
+        tables = stack.enter_context(opened(PostgresPlace(each_pg_database)))
         drive = Driver(store, store.run, sources, tables)
         drive.register("w1")
 
         def begun(sql: str) -> Scene:
-            claimer = Session(any_pg_database, "claimer")
-            pauser = Session(any_pg_database, "pauser")
+            claimer = Session(each_pg_database, "claimer")
+            pauser = Session(each_pg_database, "pauser")
             stack.callback(claimer.close)
             stack.callback(pauser.close)
             return Scene(drive, claimer, pauser, sql)
@@ -137,27 +138,27 @@ def play_all(begin: Callable[[str], Scene], sql: str) -> Sequence[str]:
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_no_claim_starts_a_run_once_its_pause_is_acknowledged(
-    begin: Callable[[str], Scene], any_pg_database: str, name: str
+    begin: Callable[[str], Scene], each_pg_database: str, name: str
 ) -> None:
     file, sql = CLAIMS[name]
     assert play_all(begin, sql) == []
 
-    change_function(any_pg_database, file, LOCK, "false")
+    change_function(each_pg_database, file, LOCK, "false")
 
     assert "CPpSK" in play_all(begin, sql), "the lock must be what keeps the promise"
 
 
 def test_a_claim_that_is_about_to_look_sees_the_pause(
-    begin: Callable[[str], Scene], any_pg_database: str
+    begin: Callable[[str], Scene], each_pg_database: str
 ) -> None:
     """The statement that takes the lock comes before the one that reads the pauses."""
     file, sql = CLAIMS["claim"]
     gate_first = f"if {LOCK} then"
     change_function(
-        any_pg_database, file, gate_first, f"perform pg_advisory_xact_lock({GATE});\n{gate_first}"
+        each_pg_database, file, gate_first, f"perform pg_advisory_xact_lock({GATE});\n{gate_first}"
     )
     scene = begin(sql)
-    with psycopg.connect(any_pg_database) as gate:
+    with psycopg.connect(each_pg_database) as gate:
         gate.execute("select pg_advisory_lock(%s)", (GATE,))
         claiming = scene.claimer.take(scene.claim)
         assert not claiming.done()
@@ -191,11 +192,13 @@ def test_while_somebody_waits_for_claims_others_claim_nothing_and_ask_again(
 
 
 def test_a_claim_that_somebody_keeps_open_is_not_waited_for_for_ever(
-    begin: Callable[[str], Scene],
+    begin: Callable[[str], Scene], each_pg_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = begin(CLAIMS["claim"][1])
+    change_lock_waits(each_pg_database, "500ms", "50ms")
     scene.claimer.take(scene.claim).result(PATIENCE)
     drive = scene.drive
+    monkeypatch.setattr(drive.store, "_patience", 0.5)
     drive.call(drive.ops.pause_work("default", PauseKind.QUEUE, "mail"))
 
     with pytest.raises(StoreBusy):

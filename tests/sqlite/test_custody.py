@@ -17,6 +17,7 @@ from windlass import StoreError, StoreUnavailable, Windlass
 from windlass.domain.listing import RunFilter
 from windlass.domain.run import Want
 from windlass.sources import Sources
+from windlass.store.sqlite import custody
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.open_transaction import StoreClock
 from windlass.store.sqlite.store import SqliteStore
@@ -361,8 +362,9 @@ async def test_log_that_is_removed_under_its_only_user_costs_nothing(
 
 @pytest.mark.parametrize("end", ["-wal", "-shm"])
 def test_log_that_is_removed_under_several_is_refused_by_all_until_all_have_let_go(
-    path: Path, end: str
+    path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
+    monkeypatch.setattr(custody, "_PATIENCE", 0.2)
     app = make_app(f"sqlite:///{path}")
     known = {app.jobs["send"].enqueue(n=1).id}
     other = start_script(HOLD, path)
