@@ -20,11 +20,11 @@ SUPERVISOR = [*WORKER, "--processes", "2"]
 
 # What comes before `main` is Python's own; `windlass worker` alone can do nothing about it.
 START = [Instant("__main__.py:main", 3), Instant("cli/__init__.py:get_command")]
-HANDLERS = [Instant("cli/signals.py:__init__", line) for line in (6, 7, 8, 9, 10)]
+HANDLERS = [Instant("cli/signals.py:__init__", line) for line in (6, 8, 10)]
 SERVING = [
     Instant("logs.py:<module>", 5),
     Instant("cli/loading.py:application"),
-    *(Instant("cli/signals.py:during", line) for line in (6, 7, 8, 9, 11)),
+    *(Instant("cli/signals.py:during", line) for line in (6, 8, 11)),
     Instant("cli/serving.py:_work"),
     Instant("engine/hub.py:register"),
 ]
@@ -45,7 +45,7 @@ ROLES = {
     "worker of a supervisor": (
         SUPERVISOR,
         "worker",
-        [Instant("__main__.py:main"), HANDLERS[2], *SERVING],
+        [Instant("__main__.py:main"), HANDLERS[1], *SERVING],
     ),
 }
 TOGETHER = 4

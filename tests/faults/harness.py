@@ -49,7 +49,8 @@ SETTINGS: Mapping[str, Any] = {
     # Runs that are hit again and again must not be given up: these tests count what is lost.
     "max_crashes": 1000,
 }
-_LOOK = 0.02
+# Each look costs the machine something, most of all a connection: the later, the rarer.
+_LOOK, _LONGEST = 0.01, 0.08
 PROGRAMS = "tests.faults.programs"
 ISOLATED = f"{PROGRAMS}.isolated"
 COMMAND = "windlass.__main__"
@@ -73,13 +74,15 @@ select bt_index_check(i.indexrelid, true) from pg_index i
 def eventually(condition: Callable[[], T | None], *, within: float = 20.0, what: str) -> T:
     """Wait until a condition holds and return what it says; fail with `what` if it never does."""
     deadline = time.monotonic() + within
+    look = _LOOK
     while True:
         found = condition()
         if found:
             return found
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within:g} s: {what}")
-        time.sleep(_LOOK)
+        time.sleep(look)
+        look = min(look * 1.3, _LONGEST)
 
 
 def rest(seconds: float) -> None:
