@@ -121,6 +121,7 @@ async def test_a_worker_whose_row_is_locked_asks_again(app: Windlass, locking: L
 # -- turns ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("brief_pauses")
 @pytest.mark.parametrize("error", [LOST, HELD], ids=["lost", "held"])
 async def test_claims_have_their_turn_although_every_end_is_lost(
     app: Windlass, locking: Locking, error: Exception

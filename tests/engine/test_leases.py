@@ -412,6 +412,7 @@ async def test_one_end_that_is_refused_fails_no_neighbour(app: Windlass, moody: 
         assert run.attempt == 1
 
 
+@pytest.mark.usefixtures("brief_pauses")
 async def test_success_outlives_the_bad_moments_of_the_store(app: Windlass, moody: Moody) -> None:
     """It is not told as a failure because the store failed, nor is the run done again."""
     go, started = asyncio.Event(), asyncio.Semaphore(0)
@@ -445,6 +446,7 @@ async def test_success_outlives_the_bad_moments_of_the_store(app: Windlass, mood
         assert [a.outcome for a in run.attempts] == [AttemptOutcome.SUCCEEDED]
 
 
+@pytest.mark.usefixtures("brief_pauses")
 async def test_end_that_the_store_trips_over_holds_up_no_other(app: Windlass, moody: Moody) -> None:
     """Not the end's fault, as far as anybody knows: it is kept and tried again after the others."""
     go, started = asyncio.Event(), asyncio.Semaphore(0)
