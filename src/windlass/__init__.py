@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         ChildrenFailed,
         ConflictError,
         DuplicateJob,
+        EndNotCommitted,
         IllegalTransition,
         InputInUse,
         JobFileError,
@@ -121,6 +122,7 @@ __all__ = [
     "Count",
     "Counts",
     "DuplicateJob",
+    "EndNotCommitted",
     "EventType",
     "Fail",
     "FailedRun",
@@ -219,6 +221,7 @@ _HOMES = {
     "windlass.engine.worker": "Worker",
     "windlass.errors": """
         AmbiguousRun BadArguments BadDuration BadOption BadPayload ConflictError DuplicateJob
+        EndNotCommitted
         IllegalTransition JobFileError KeyConflict KeyTaken LeaseLost NotFound PayloadTooLarge
         ProcessDied ResultMismatch ResultTimeout RunExpires RunFailed RunNotFound ScheduleBusy
         ScheduleNotFound SchemaMismatch StoreError StoreBusy StoreFull StoreRefused

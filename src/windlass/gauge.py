@@ -114,6 +114,10 @@ class Gauge:
         if not self._marked:
             return None
         self._marked = False
+        return self.last()
+
+    def last(self) -> ProgressWrite:
+        """What was told last, whether that is written or not."""
         held, relayed = self._held, self._relayed
         tenant, run, token = held.tenant, held.id, held.token
         if relayed is not None:

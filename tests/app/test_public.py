@@ -16,7 +16,7 @@ NAMES = [
     "BulkResult", "Cancel", "Child", "ChildFailed", "ChildrenFailed", "SyncChild",
     "ConflictError", "Context", "ContinueAs", "Count", "Counts", "DuplicateJob", "EventType",
     "Fail", "FailedRun", "Failure", "Fatal", "Generation",
-    "StepNotRecorded",
+    "EndNotCommitted", "StepNotRecorded",
     "InputInUse", "Nondeterminism", "Signal", "Step", "StepFailed", "StepKind", "StepState",
     "TooLate", "TooManySteps", "WaitTimeout",
     "IllegalTransition", "Job", "JobFileError", "KeyConflict", "KeyTaken", "LeaseLost", "NotFound",

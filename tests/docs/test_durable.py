@@ -98,6 +98,20 @@ def test_a_step_is_committed_with_what_it_wrote(shop: Windlass, examples: Exampl
         assert tx.execute("select id from payments") == [(7,)]
 
 
+@pytest.mark.examples(STEPS, "ledger.py")
+def test_a_run_ends_with_what_it_wrote(load: Load) -> None:
+    page = load("ledger.py")
+    page.app.migrate()
+    run = page.book.using(max_attempts=2).enqueue(7)
+    drain(page.app)  # there is no table
+    assert run.refresh().status == "scheduled"
+    with page.app.transaction() as tx:
+        tx.execute("create table bookings (id integer)")
+    assert (end(page.app, run).result, run.attempt) == (7, 2)
+    with page.app.transaction() as tx:
+        assert tx.execute("select id from bookings") == [(7,)]
+
+
 class CardDeclined(Exception):
     """For good."""
 

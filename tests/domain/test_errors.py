@@ -131,6 +131,7 @@ SAMPLES: list[tuple[WindlassError, str]] = [
         "A handler disrupted its worker: it sent SIGTERM.",
     ),
     (errors.ResultTimeout("r", 10.0), "Run r did not end within 10 s; it goes on."),
+    (errors.EndNotCommitted("r"), "Run r was ended in a transaction that was not committed:"),
     (errors.RunFailed("r", "canceled"), "Run r canceled"),
     (errors.RunFailed("r", "canceled", None, None, "no use"), "Run r canceled: no use"),
     (errors.RunFailed("r", "failed", "fatal", BOOM), "Run r failed (fatal): ValueError: boom"),
@@ -223,6 +224,7 @@ def test_codes_are_pinned() -> None:
         "Nondeterminism": "nondeterminism",
         "TooManySteps": "too_many_steps",
         "TooLate": "too_late",
+        "EndNotCommitted": "end_not_committed",
         "RunFailed": "run_failed",
         "ResultMismatch": "result_mismatch",
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from windlass.domain.run import Held
+from windlass.domain.run import Finish, Held, ProgressWrite
 from windlass.domain.step import StepWrite
 from windlass.store.operations import Call
 
@@ -49,7 +49,16 @@ class Join:
     write: StepWrite | None = None
 
 
-Doing = Call[Any] | Body | Wait | Join
+@dataclass(frozen=True, slots=True)
+class JoinEnd:
+    """Record the end of the attempt in the caller's own transaction, and what was told last."""
+
+    connection: object
+    finish: Finish
+    told: ProgressWrite | None
+
+
+Doing = Call[Any] | Body | Wait | Join | JoinEnd
 StepFlow = Generator[Doing, Any, T]
 
 

@@ -10,9 +10,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from windlass.domain.run import Held
+from windlass.domain.run import Finish, Held, ProgressWrite
 from windlass.domain.step import Step, StepWrite
-from windlass.durable.acts import Body, Doing, Join, StepFlow, Suspension, Wait
+from windlass.durable.acts import Body, Doing, Join, JoinEnd, StepFlow, Suspension, Wait
 from windlass.durable.blocked import is_blocked
 from windlass.durable.ledger import Ledger
 from windlass.offloop import off_loop
@@ -53,6 +53,10 @@ class AsyncJoins(Protocol):
     async def ajoin_step(
         self, connection: object, held: Held, path: str, write: StepWrite | None
     ) -> Step | None: ...
+
+    async def ajoin_finish(
+        self, connection: object, finish: Finish, told: ProgressWrite | None
+    ) -> None: ...
 
 
 class AwaitedWork:
@@ -147,6 +151,8 @@ class AwaitedWork:
                 return self._wait(doing)
             case Join(connection, held, path, write):
                 return self._joins().ajoin_step(connection, held, path, write)
+            case JoinEnd(connection, finish, told):
+                return self._joins().ajoin_finish(connection, finish, told)
             case _:
                 return self._store.arun(doing)
 

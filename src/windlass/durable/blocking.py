@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from windlass.domain.run import Held
+from windlass.domain.run import Finish, Held, ProgressWrite
 from windlass.domain.step import Step, StepWrite
-from windlass.durable.acts import Body, Doing, Join, StepFlow, Suspended, Suspension, Wait
+from windlass.durable.acts import Body, Doing, Join, JoinEnd, StepFlow, Suspended, Suspension, Wait
 from windlass.durable.awaited import Patience, whole, within
 from windlass.durable.ledger import Ledger
 from windlass.store.flow import drive
@@ -28,6 +28,10 @@ class BlockingJoins(Protocol):
     def join_step(
         self, connection: object, held: Held, path: str, write: StepWrite | None
     ) -> Step | None: ...
+
+    def join_finish(
+        self, connection: object, finish: Finish, told: ProgressWrite | None
+    ) -> None: ...
 
 
 class BlockingWork:
@@ -82,6 +86,8 @@ class BlockingWork:
                 return self._wait(doing)
             case Join(connection, held, path, write):
                 return self._joins().join_step(connection, held, path, write)
+            case JoinEnd(connection, finish, told):
+                return self._joins().join_finish(connection, finish, told)
             case _:
                 return self._store.run(doing)
 

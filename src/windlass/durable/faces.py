@@ -84,8 +84,9 @@ class AwaitedFace(AwaitedAsking):
         return work.run(*asked)
 
     def using(self, *, connection: object) -> "AwaitedJoin":
-        """Steps in your own transaction: what they write there and their record are committed
-        together, or neither is. `await ctx.using(connection=conn).step("charge", charge, conn)`."""
+        """Steps, or the end of the run, in your own transaction: what you write there and their
+        record are committed together, or neither is:
+        `await ctx.using(connection=conn).step("charge", charge, conn)`."""
         return AwaitedJoin(self._durable, connection)
 
     def sleep(
@@ -199,8 +200,9 @@ class BlockingFace(BlockingAsking, BlockingRacing):
         return value
 
     def using(self, *, connection: object) -> "BlockingJoin":
-        """Steps in your own transaction: what they write there and their record are committed
-        together, or neither is. `ctx.using(connection=conn).step("charge", charge, conn)`."""
+        """Steps, or the end of the run, in your own transaction: what you write there and their
+        record are committed together, or neither is:
+        `ctx.using(connection=conn).step("charge", charge, conn)`."""
         return BlockingJoin(self._durable, connection)
 
     def sleep(
@@ -262,7 +264,7 @@ class BlockingFace(BlockingAsking, BlockingRacing):
 
 
 class AwaitedJoin:
-    """Steps in a transaction of the handler's own, for async handlers."""
+    """Steps, and the end, in a transaction of the handler's own, for async handlers."""
 
     __slots__ = ("_connection", "_durable")
 
@@ -292,9 +294,21 @@ class AwaitedJoin:
         )  # fmt: skip
         return work.run(*asked)
 
+    def finish(self, value: T) -> Coroutine[Any, Any, T]:
+        """End the run as `return value` would, in this transaction: what you wrote in it exists if
+        and only if the run has ended so. `value` may be a Fail, Snooze, Cancel or ContinueAs, too.
+
+        It returns the value, for `return await ctx.using(connection=tx).finish(value)`. What the
+        handler returns is ignored. If the transaction is not committed by then, the attempt fails
+        with EndNotCommitted.
+        Raises LeaseLost if another worker has the run; the transaction cannot be committed then.
+        """
+        work, desk = self._durable()
+        return work.run(*desk.finish(self._connection, value))
+
 
 class BlockingJoin:
-    """Steps in a transaction of the handler's own, for handlers in threads."""
+    """Steps, and the end, in a transaction of the handler's own, for handlers in threads."""
 
     __slots__ = ("_connection", "_durable")
 
@@ -324,6 +338,19 @@ class BlockingJoin:
             retry=None, max_attempts=None, timeout=None, fatal=(), key=key,
         )  # fmt: skip
         value: T = work.run(*asked)
+        return value
+
+    def finish(self, value: T) -> T:
+        """End the run as `return value` would, in this transaction: what you wrote in it exists if
+        and only if the run has ended so. `value` may be a Fail, Snooze, Cancel or ContinueAs, too.
+
+        It returns the value, for `return ctx.using(connection=tx).finish(value)`. What the
+        handler returns is ignored. If the transaction is not committed by then, the attempt fails
+        with EndNotCommitted.
+        Raises LeaseLost if another worker has the run; the transaction cannot be committed then.
+        """
+        work, desk = self._durable()
+        work.run(*desk.finish(self._connection, value))
         return value
 
 

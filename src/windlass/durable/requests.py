@@ -26,6 +26,7 @@ from windlass.durable.children import (
     given_of,
     requests_of,
 )
+from windlass.durable.ending import Ending, joined_end
 from windlass.durable.ledger import Ledger
 from windlass.duration import Duration, parse_duration
 from windlass.errors import BadOption, UsageError
@@ -51,6 +52,7 @@ class Terms:
     max_attempts: int
     value_limit: int
     patience: Patience
+    ending: Ending
 
 
 class Desk:
@@ -113,6 +115,16 @@ class Desk:
         return Asked(
             path, lambda: flows.step(self._ledger, path, function, args, kwargs, given, tries)
         )
+
+    def finish(self, connection: object, value: object) -> Asked:
+        """The end of the run, in a transaction of the handler's own."""
+        step, ending = within.get(), self._terms.ending
+        if step is not None:
+            raise UsageError(
+                f"A run cannot end inside of {step!r}, which is recorded after that: call finish() "
+                "in the handler itself, or let the step return what the handler needs for it."
+            )
+        return Asked("finish", lambda: joined_end(self._ledger, ending, connection, value))
 
     def sleep(self, name: str | None, length: Duration | None, parts: Mapping[str, float]) -> Asked:
         """A length of time, as a whole or in parts."""

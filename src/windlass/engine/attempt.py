@@ -45,7 +45,8 @@ from windlass.duration import parse_duration
 from windlass.engine.around import Around, asurrounded, leave_fork, surrounded
 from windlass.engine.handler_desk import Added, HandlerDesk, Store
 from windlass.engine.holdings import Holding, Stop
-from windlass.errors import BadArguments, BadPayload, PayloadTooLarge
+from windlass.engine.joined import HandlersEnding
+from windlass.errors import BadArguments, BadPayload, EndNotCommitted, PayloadTooLarge
 from windlass.gauge import Gauge
 from windlass.logs import steady_log
 from windlass.notebook import Notebook
@@ -80,6 +81,7 @@ class Runner:
         self.max_steps = MOST_STEPS
         self.joins: Callable[[], Any] = lambda: store  # what writes in transactions of handlers
         self.stage: Stage | None = None
+        self.joining: Callable[[Holding], None] = lambda holding: None  # has given up its end
         self.enlist: Callable[[Gauge], None] = lambda gauge: None  # has progress written soon
         self.run_logs = 0  # lines of each attempt that are kept
         self.noted: Callable[[Notebook], None] = lambda notebook: None  # has lines written soon
@@ -203,6 +205,7 @@ class Runner:
             max_attempts=holding.max_attempts,
             value_limit=self._limit,
             patience=self.patience,
+            ending=HandlersEnding(holding, self._end_of, lambda holding: self.joining(holding)),
         )
 
     def conclude_error(self, holding: Holding, error: BaseException) -> Finish | None:
@@ -250,6 +253,16 @@ class Runner:
             if (left := leaves(holding)) is not None:
                 return left
             tell_unasked(holding)
+        if holding.joined is not None:  # if that was committed, this is lost: see joined.py
+            return self.conclude_error(holding, EndNotCommitted(holding.claimed.id))
+        try:
+            return self._end_of(holding, value)
+        except (BadPayload, PayloadTooLarge, BadArguments) as error:
+            # The handler has done its work; doing it again would not make the value fit.
+            return given_up_by(holding, error)
+
+    def _end_of(self, holding: Holding, value: object) -> Finish:
+        """What becomes of an attempt whose handler returns this. Raises what the value lacks."""
         match value:
             case None:
                 return succeeded(holding, None)
@@ -264,24 +277,14 @@ class Runner:
             case ContinueAs():
                 return self._continued(holding, value)
             case _:
-                return self._succeeded(holding, value)
-
-    def _succeeded(self, holding: Holding, value: object) -> Finish:
-        try:
-            data = codec.encode(value, what="result", limit=self._limit)
-        except (BadPayload, PayloadTooLarge) as error:
-            # The handler has done its work; doing it again would not make the result fit.
-            return given_up_by(holding, error)
-        return succeeded(holding, msgspec.Raw(data))
+                data = codec.encode(value, what="result", limit=self._limit)
+                return succeeded(holding, msgspec.Raw(data))
 
     def _continued(self, holding: Holding, value: ContinueAs) -> Finish:
         """The new input is checked as an enqueue checks it; one that is wrong would be so again."""
         spec = holding.spec
-        try:
-            data = None if value.args or value.kwargs else spec.default_input
-            data = data or spec.signature.encode(value.args, value.kwargs, limit=self._limit)
-        except (BadArguments, BadPayload, PayloadTooLarge) as error:
-            return given_up_by(holding, error)
+        data = None if value.args or value.kwargs else spec.default_input
+        data = data or spec.signature.encode(value.args, value.kwargs, limit=self._limit)
         onward = finish(holding, Verdict(outcome=Outcome.CONTINUED))
         return msgspec.structs.replace(onward, result=msgspec.Raw(data))
 

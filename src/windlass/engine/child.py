@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from windlass.domain.run import Finish
 from windlass.engine.time_limit import time_limit
 from windlass.engine.wire import (
     HEADER,
@@ -29,6 +30,7 @@ from windlass.engine.wire import (
     Assignment,
     Began,
     Done,
+    Joining,
     Junk,
     Lacking,
     Line,
@@ -67,6 +69,7 @@ class Child:
         self._result: asyncio.Future[Done | Lacking] | None = None
         self._began: Callable[[], None] = lambda: None
         self._told: Callable[[Words], None] = lambda told: None
+        self._joined: Callable[[Finish | None], None] = lambda finish: None
         self._attempt: Assignment | None = None  # the one it has now, or had last
         self._answer: Callable[[Ask], Awaitable[Answer]] | None = None
         self._code: int | None = None
@@ -128,10 +131,12 @@ class Child:
         *,
         began: Callable[[], None],
         told: Callable[[Words], None],
+        joined: Callable[[Finish | None], None],
         answer: Callable[[Ask], Awaitable[Answer]],
     ) -> "asyncio.Future[Done | Lacking]":
         """Run an attempt; the future raises ProcessDied where there is no end to it."""
-        self._attempt, self._began, self._told, self._answer = attempt, began, told, answer
+        self._attempt, self._began, self._answer = attempt, began, answer
+        self._told, self._joined = told, joined
         self._result = self._loop.create_future()
         if self.alive:
             self.runs += 1
@@ -208,6 +213,12 @@ class Child:
             case Told() as told:
                 if self._attempt is not None and told.is_of(self._attempt):
                     self._told(told.words)
+            case Joining() as joining:
+                ours = self._attempt is not None and joining.is_of(self._attempt)
+                if ours:
+                    self._joined(joining.finish)
+                if self.alive:
+                    self._send(Answer(lost=not ours))
             case Done() | Lacking() as end:
                 if isinstance(end, Done):
                     self.memory = end.memory

@@ -127,8 +127,9 @@ class Children:
                 child.report(_standing(holding))
 
         result = child.attempt(
-            order, began=handler_began, told=partial(self._told, holding), answer=answer
-        )
+            order, began=handler_began, told=partial(self._told, holding),
+            joined=partial(_join, holding), answer=answer,
+        )  # fmt: skip
         try:
             end = await asyncio.shield(result)
         except ProcessDied as error:
@@ -286,6 +287,11 @@ class Children:
             child.kill()
             await child.ended(_FAREWELL)
         self._all.discard(child)
+
+
+def _join(holding: Holding, finish: Finish | None) -> None:
+    """The handler ends the run in a transaction of its own, or was refused that."""
+    holding.joined = finish
 
 
 def _lacked(result: "asyncio.Future[Done | Lacking]") -> str | None:

@@ -59,6 +59,7 @@ class Holding(msgspec.Struct, eq=False):
     exists: Callable[[], bool] = lambda: False  # whether that process is there, from any thread
     told: Callable[[], None] | None = None  # passes on how it stands to a child process
     accused: Finish | None = None  # its end, if it outlives a worker that it may have stopped
+    joined: Finish | None = None  # its end, as its handler gave it to a transaction of its own
     bench: Callable[[], Any] | None = None  # what makes its durable work, while it runs
     work: DurableWork | None = None  # its steps and waits, if it has any
     gauge: Gauge | None = None  # what it tells of its progress, if anything

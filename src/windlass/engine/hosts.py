@@ -13,6 +13,7 @@ from windlass.domain.run import Claimed, Finish, Held, ProgressWrite, RenewReply
 from windlass.domain.runlog import LogWrite
 
 if TYPE_CHECKING:
+    from windlass.engine.joined import JoinedEnds
     from windlass.engine.reporting import Reports
 
 
@@ -55,6 +56,10 @@ class PumpHost(Protocol):
     async def before_ends(self, ends: Sequence[Finish], /) -> Sequence[Held]:
         """Write what must be written before these ends; returns those that must wait for it."""
 
+    @property
+    def joined(self) -> "JoinedEnds":
+        """Ends that handlers gave to transactions of their own."""
+
     def recorded(self, ends: Sequence[Finish], /) -> None:
         """The store has answered these ends: their leases are over."""
 
@@ -80,6 +85,10 @@ class SeatsHost(Protocol):
 
     def concluded(self, finish: Finish, /) -> None:
         """The end of an attempt is decided: record it."""
+
+    @property
+    def joined(self) -> "JoinedEnds":
+        """Ends that handlers gave to transactions of their own."""
 
     @property
     def progress(self) -> "Reports[ProgressWrite]":

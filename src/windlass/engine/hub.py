@@ -27,6 +27,7 @@ from windlass.engine.environment import Environment
 from windlass.engine.heart import Heart
 from windlass.engine.holdings import Holdings
 from windlass.engine.intake import Intake
+from windlass.engine.joined import JoinedEnds
 from windlass.engine.pump import Pump
 from windlass.engine.registration import introduce
 from windlass.engine.reporting import Reports
@@ -69,6 +70,7 @@ class Hub:
         self._announce = announce
         self.signals = WorkerSignals()
         self.holdings = Holdings()
+        self.joined = JoinedEnds(self._look_after)
         self.roster = Roster(jobs, environment.options, self._store.batch)
         self.pump = Pump(environment, self.holdings, list(self.roster.lanes.values()), self)
         self.heart = Heart(environment, self.holdings, self)
@@ -221,9 +223,7 @@ class Hub:
 
     def concluded(self, finish: Finish) -> None:
         """The end of an attempt is decided."""
-        if finish.delay is not None and finish.delay < self._environment.options.poll:
-            # Our own dispatcher may be asleep until later than that.
-            self.services.spread_in(finish.delay, News.RUN_DUE)
+        self._look_after(finish)
         self.pump.end(finish)
 
     def freed(self) -> None:
@@ -280,6 +280,12 @@ class Hub:
         self.task_ended(task)
         self.roster.store_soon()  # what changed meanwhile was stored under the old name
         self.runs_ready()
+
+    def _look_after(self, finish: Finish) -> None:
+        """See to it that a run which is due soon is noticed."""
+        if finish.delay is not None and finish.delay < self._environment.options.poll:
+            # Our own dispatcher may be asleep until later than that.
+            self.services.spread_in(finish.delay, News.RUN_DUE)
 
     def _renew_if_busy(self) -> None:
         if len(self.holdings):

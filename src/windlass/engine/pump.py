@@ -274,9 +274,9 @@ class Pump:
                 self._allow_less(trip)
             if trip.alone:
                 self._failed.recorded()
-            self._read(trip, reply)
+            finishes = self._read(trip, reply)
             kept = {(held.tenant, held.id) for held in reply.busy}
-            ends = [f for f in trip.finishes if f.outcome is not Outcome.SUCCEEDED]
+            ends = [f for f in finishes if f.outcome is not Outcome.SUCCEEDED]
             back = [RunRef(f.tenant, f.id) for f in ends if goes_back(f)]
             if kept:
                 back = [run for run in back if (run.tenant, run.id) not in kept]
@@ -292,10 +292,12 @@ class Pump:
                     self.brought -= trip.want.limit
                 self._holdings.settle(trip.claim_no)
 
-    def _read(self, trip: Trip, reply: CycleReply) -> None:
-        for lost in reply.lost:
+    def _read(self, trip: Trip, reply: CycleReply) -> Sequence[Finish]:
+        """Pass on what the store has answered; returns the ends that count."""
+        finishes, lost = self._host.joined.settle(trip.finishes, reply)
+        for held in lost:
             log.warning(
-                "lease lost, nothing recorded", extra={"run": lost.id, "tenant": lost.tenant}
+                "lease lost, nothing recorded", extra={"run": held.id, "tenant": held.tenant}
             )
         self._settle(trip.finishes, reply)
         if trip.worker != self.worker or self._holdings.is_renounced(trip.claim_no):
@@ -312,6 +314,7 @@ class Pump:
                 trip.lane.answered(trip.look, reply, asyncio.get_running_loop().time())
             if reply.claimed:
                 self._host.claimed(reply.claimed)
+        return finishes
 
     def _settle(self, finishes: Sequence[Finish], reply: CycleReply) -> None:
         """Forget the leases that are over; ends whose lease is locked are sent again."""
@@ -431,6 +434,7 @@ class Pump:
                 counts=True,
             )
             reply = await self._store.arun(operations.cycle(self.worker, 0, [substitute], None))
+        self._host.joined.settle([finish], reply)
         self._settle([finish], reply)
 
     def _came_back(self, task: asyncio.Task[None]) -> None:

@@ -117,7 +117,8 @@ class Seats:
             holding = Holding(claimed, spec)
             older = self._holdings.add(holding)
             if older is not None and not older.concluded:
-                self._lose(older)  # the store had it back before anybody told us
+                # The store had it back before anybody told us, or its handler sent it back itself.
+                self._lose(older) if older.joined is None else self._conclude(older, None)
             if claimed.deadline_in is not None:
                 self._deadlines.after(claimed.deadline_in, holding, self._overran)
             if not is_suspect(claimed.crash_count):
@@ -259,8 +260,9 @@ class Seats:
     def lose(self, held: Held) -> None:
         """A lease is another's."""
         holding = self._holdings.find(held.tenant, held.id, held.token)
-        # An end on its way looks lost to a renewal that overtakes its reply.
-        if holding is not None and not holding.concluded:
+        # An end on its way looks lost to a renewal that overtakes its reply; so does one that was
+        # committed in a transaction of the handler, which may have something to do after that.
+        if holding is not None and not holding.concluded and holding.joined is None:
             log.warning("lease lost", extra={"run": held.id, "tenant": held.tenant})
             self._lose(holding)
 
@@ -391,7 +393,12 @@ class Seats:
         self._host.concluded(finish)
         started = holding.started
         took = 0.0 if started is None else (now or self._loop.time()) - started
-        self._ends.log(self._runner.worker, holding.claimed, finish, took)
+        worker, claimed = self._runner.worker, holding.claimed
+        if holding.joined is None:
+            self._ends.log(worker, claimed, finish, took)
+        else:
+            log_end = partial(self._ends.log, worker, claimed, took=took)
+            self._host.joined.add(holding, log_end)
 
     def _release(self, holding: Holding) -> None:
         """Give back what has not started."""

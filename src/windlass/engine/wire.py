@@ -7,8 +7,9 @@ than was announced, gives the other up.
 The worker sends `Setup` once, then one `Assignment` at a time; while that runs it may send the
 run's `StandingNow`. The child says `Ready` once it can take one. It answers with log `Line`s,
 `Began` when the handler is about to be called, its progress (`Told`), `Ask`s (each waits for its
-`Answer`), and ends the attempt by `Done` or `Lacking`. The child has no lease: all
-that it says is worth as much as the token of the attempt it was given.
+`Answer`, as does a `Joining`, said when its handler ends the run itself), and ends the attempt by
+`Done` or `Lacking`. The child has no lease: all that it says is worth as much as the token of the
+attempt it was given.
 """
 
 import struct
@@ -66,7 +67,7 @@ class StandingNow(msgspec.Struct, tag=True, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, tag=True, frozen=True, kw_only=True):
-    """To an `Ask`: the operation's answer, or why it could not be done.
+    """To an `Ask`, or a `Joining`: the operation's answer, or why it could not be done.
 
     `lost`: the attempt that asks has no lease any more.
     """
@@ -134,6 +135,21 @@ class Told(msgspec.Struct, tag=True, frozen=True, kw_only=True):
         return (self.run, self.token) == (attempt.claimed.id, attempt.claimed.token)
 
 
+class Joining(msgspec.Struct, tag=True, frozen=True, kw_only=True):
+    """The handler is about to end its run in a transaction of its own, or was refused that.
+
+    It waits for an `Answer`: from then on a lease that is gone may be gone by that.
+    """
+
+    run: str
+    token: int
+    finish: Finish | None  # without its result, which only the store needs
+
+    def is_of(self, attempt: Assignment) -> bool:
+        """Whether it is this attempt."""
+        return (self.run, self.token) == (attempt.claimed.id, attempt.claimed.token)
+
+
 class Done(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     """The handler has ended; `memory` is what the process uses now, in bytes.
 
@@ -169,7 +185,7 @@ class Lacking(msgspec.Struct, tag=True, frozen=True, kw_only=True):
 
 
 ToChild = Setup | Assignment | StandingNow | Answer
-ToWorker = Line | Ready | Began | Ask | Told | Done | Lacking
+ToWorker = Line | Ready | Began | Ask | Told | Joining | Done | Lacking
 
 read_in_child = msgspec.json.Decoder(ToChild).decode
 read_in_worker = msgspec.json.Decoder(ToWorker).decode

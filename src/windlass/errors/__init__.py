@@ -57,6 +57,7 @@
     │   └── BatchFailed             batch_failed
     ├── WaitTimeout                 wait_timeout        (also a TimeoutError)
     ├── Nondeterminism              nondeterminism
+    ├── EndNotCommitted             end_not_committed
     ├── RunFailed                   run_failed
     └── ResultMismatch              result_mismatch
 
@@ -97,6 +98,7 @@ from windlass.errors.egress import (
     EgressFailed,
 )
 from windlass.errors.runs import (
+    EndNotCommitted,
     ErrorLike,
     ProcessDied,
     ResultMismatch,
@@ -169,6 +171,7 @@ __all__ = [
     "EgressDenied",
     "EgressError",
     "EgressFailed",
+    "EndNotCommitted",
     "ErrorLike",
     "IllegalTransition",
     "InputInUse",

@@ -51,6 +51,22 @@ class ResultTimeout(WindlassError, TimeoutError):
         return f"Run {self.run} did not end within {self.timeout:g} s; it goes on."
 
 
+class EndNotCommitted(WindlassError):
+    """A handler gave the end of its run to a transaction, and that was not committed."""
+
+    code = "end_not_committed"
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.run = run
+
+    def __str__(self) -> str:
+        return (
+            f"Run {self.run} was ended in a transaction that was not committed: commit it before "
+            "the handler returns."
+        )
+
+
 class ErrorLike(Protocol):
     """What `RunFailed` needs to know about the handler's error."""
 

@@ -15,6 +15,7 @@ from windlass.engine.wire import (
     HEADER,
     Answer,
     Ask,
+    Joining,
     Junk,
     Line,
     ToChild,
@@ -120,7 +121,7 @@ class Questions:
         self._one = threading.Lock()
         self.answers: SimpleQueue[Answer] = SimpleQueue()
 
-    def ask(self, ask: Ask) -> Answer:
+    def ask(self, ask: Ask | Joining) -> Answer:
         """Ask, and wait for the answer."""
         with self._one:
             self._channel.send(ask)

@@ -20,6 +20,8 @@ from concurrent.futures import CancelledError
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NoReturn
 
+import msgspec
+
 from windlass.artifacts.shelf import Shelf
 from windlass.capture import lines_kept
 from windlass.domain.job import JobSpec
@@ -34,6 +36,7 @@ from windlass.engine.wire import (
     Assignment,
     Began,
     Done,
+    Joining,
     Lacking,
     Ready,
     Setup,
@@ -41,7 +44,7 @@ from windlass.engine.wire import (
     Told,
     Words,
 )
-from windlass.errors import UsageError
+from windlass.errors import LeaseLost, UsageError
 from windlass.gauge import Gauge
 from windlass.isolation.channel import Channel, LogLines, Questions, WorkersStore
 from windlass.isolation.locate import Finder, move, url_of
@@ -72,7 +75,7 @@ def main(fd: int) -> None:
 
 def _no_store() -> NoReturn:
     raise UsageError(
-        "A step of a job file that runs in a process of its own cannot join your transaction: "
+        "Steps and ends of a job file in a process of its own cannot join your transaction: "
         "let it run in a thread, or define the job in code."
     )
 
@@ -162,6 +165,7 @@ class Program:
         runner.joins = _no_store if app is None else lambda: app.store
         runner.enlist = runner.noted = self._enlist
         runner.run_logs = self._setup.run_logs
+        runner.joining = self._say_joining
         runner.desk.shelf = self._shelf
         holding = self._holding = Holding(attempt.claimed, spec)
         self._channel.send(Began())
@@ -202,6 +206,18 @@ class Program:
             if holding is not None and (words := _words_of(holding)):
                 claimed = holding.claimed
                 self._channel.send(Told(run=claimed.id, token=claimed.token, words=words))
+
+    def _say_joining(self, holding: Holding) -> None:
+        """Let the worker know before the commit: it may see that before it hears of it from here.
+
+        On the loop this blocks, for as long as the answer of another process takes.
+        """
+        claimed, finish = holding.claimed, holding.joined
+        if finish is not None:
+            finish = msgspec.structs.replace(finish, result=None)
+        joining = Joining(run=claimed.id, token=claimed.token, finish=finish)
+        if self._questions.ask(joining).lost:
+            raise LeaseLost(claimed.id, claimed.token)
 
     def _stop_task(self) -> None:
         """Cancel an async handler that is to end, once."""

@@ -36,7 +36,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TypeVar
 
-from windlass.domain.run import Held, NewRun
+from windlass.domain.run import Finish, Held, NewRun, ProgressWrite
 from windlass.domain.run import RunRef as RunRef
 from windlass.domain.step import Step, StepWrite
 from windlass.store.blocking import BlockingCalls
@@ -113,6 +113,21 @@ class Store(Protocol):
         self, connection: object, held: Held, path: str, write: StepWrite | None
     ) -> Step | None:
         """As :meth:`join_step`, on the loop."""
+        ...
+
+    def join_finish(self, connection: object, finish: Finish, told: ProgressWrite | None) -> None:
+        """The end of an attempt in the caller's transaction: it counts if and only if that commits.
+
+        As by :meth:`Operations.cycle`; before it, what the handler told last of its progress. Under
+        a token that is not the lease's, raises LeaseLost, and the transaction cannot be committed
+        any more.
+        """
+        ...
+
+    async def ajoin_finish(
+        self, connection: object, finish: Finish, told: ProgressWrite | None
+    ) -> None:
+        """As :meth:`join_finish`, on the loop."""
         ...
 
     def transaction(self) -> TransactionScope:

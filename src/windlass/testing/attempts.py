@@ -107,7 +107,7 @@ class _Trial:
         holding.stop = Stop.CANCEL if self._facts.canceled else None
         holding.stopping = self._facts.stopping
         finish = yield from self.worker.attempt(holding)
-        yield from self.worker.record(finish)
+        finish = yield from self.worker.record(finish)
         yield from self._end(claimed)
         return result_of(claimed, finish, self.worker.runner.raised)
 

@@ -56,7 +56,7 @@ def _run_each(worker: LoneWorker, runs: Sequence[Run]) -> Procedure[Sequence[Run
         claimed = (yield from worker.take(run.ref)) if run.status is Status.QUEUED else None
         if claimed is not None:
             finish = yield from worker.attempt(worker.hold(claimed))
-            yield from worker.record(finish)
+            finish = yield from worker.record(finish)
             result_of(claimed, finish, worker.runner.raised)
         found.append((yield from worker.read(run.ref)))
     return found

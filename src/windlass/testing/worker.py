@@ -183,14 +183,23 @@ class LoneWorker:
         self._last = holding
         return finish
 
-    def record(self, finish: Finish | None) -> Procedure[None]:
-        """Tell the store; nothing where the lease is not ours any more."""
+    def record(self, finish: Finish | None) -> Procedure[Finish | None]:
+        """Tell the store; nothing where the lease is not ours any more.
+
+        Returns the end that counts: it may be that of a transaction of the handler's own.
+        """
         if finish is not None:
             self._claims += 1
             yield from self._tell()
-            yield self._store.operations.cycle(self.runner.worker, self._claims, (finish,), None)
+            reply: CycleReply = yield self._store.operations.cycle(
+                self.runner.worker, self._claims, (finish,), None
+            )
+            joined = None if self._last is None else self._last.joined
+            if reply.lost and joined is not None:
+                return joined
             if finish.outcome is Outcome.WAITING:
                 yield from self._answer(finish)
+        return finish
 
     def _tell(self) -> Procedure[None]:
         """Write what the attempt has told, before its end, as a real worker does."""

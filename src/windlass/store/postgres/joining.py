@@ -18,7 +18,7 @@ from datetime import datetime
 
 import msgspec
 
-from windlass.domain.run import NULL, Enqueued, Held, NewRun, RunRecord
+from windlass.domain.run import NULL, Enqueued, Finish, Held, NewRun, ProgressWrite, RunRecord
 from windlass.domain.step import Step, StepWrite
 from windlass.errors import WindlassError
 from windlass.sources import Clock
@@ -120,6 +120,29 @@ class Joining:
             if self._clock is not None:
                 await caller.arun(connection, self._sql["fake_now"], [_text(self._clock.now())])
             return _step(await caller.arun(connection, *self._join_step(held, path, write)))
+
+    def finish(self, connection: object, finish: Finish, told: ProgressWrite | None) -> None:
+        """Record the end of an attempt in the caller's transaction; blocking."""
+        caller = blocking(connection)
+        assert caller.run is not None
+        with self._told(caller):
+            if self._clock is not None:
+                caller.run(connection, self._sql["fake_now"], [_text(self._clock.now())])
+            caller.run(connection, *self._join_finish(finish, told))
+
+    async def afinish(self, connection: object, finish: Finish, told: ProgressWrite | None) -> None:
+        """As :meth:`finish`, on the loop."""
+        caller = awaited(connection)
+        assert caller.arun is not None
+        with self._told(caller):
+            if self._clock is not None:
+                await caller.arun(connection, self._sql["fake_now"], [_text(self._clock.now())])
+            await caller.arun(connection, *self._join_finish(finish, told))
+
+    def _join_finish(self, finish: Finish, told: ProgressWrite | None) -> tuple[str, Texts]:
+        name = [finish.tenant, id_or_nobody(finish.id), str(finish.token)]
+        progress = None if told is None else msgspec.json.encode([told]).decode()
+        return self._sql["join_finish"], [*name, msgspec.json.encode([finish]).decode(), progress]
 
     def _join_step(self, held: Held, path: str, write: StepWrite | None) -> tuple[str, Texts]:
         told = None if write is None else msgspec.json.encode(write).decode()

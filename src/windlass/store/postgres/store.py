@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 import psycopg
 
 from windlass import guard
-from windlass.domain.run import Held, NewRun, RunRecord
+from windlass.domain.run import Finish, Held, NewRun, ProgressWrite, RunRecord
 from windlass.domain.step import Step, StepWrite
 from windlass.errors import StoreBusy, StoreUnavailable, UsageError
 from windlass.sources import Clock, Sources, SystemClock
@@ -163,6 +163,16 @@ class PostgresStore:
     ) -> Step | None:
         """As :meth:`join_step`, on the loop."""
         return await self._joining.astep(connection, held, path, write)
+
+    def join_finish(self, connection: object, finish: Finish, told: ProgressWrite | None) -> None:
+        """Record the end of an attempt in the caller's transaction."""
+        self._joining.finish(connection, finish, told)
+
+    async def ajoin_finish(
+        self, connection: object, finish: Finish, told: ProgressWrite | None
+    ) -> None:
+        """As :meth:`join_finish`, on the loop."""
+        await self._joining.afinish(connection, finish, told)
 
     def read_joined(
         self, connection: object, tenant: str, ids: Sequence[str]

@@ -29,12 +29,13 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from windlass.domain.run import Held, NewRun
+from windlass.domain.run import Finish, Held, NewRun, ProgressWrite
 from windlass.domain.step import Step, StepWrite
 from windlass.errors import BadOption, LeaseLost, StoreUnavailable, UsageError
 from windlass.store.callers_transaction import Joined, Parameters, Rows, over
 from windlass.store.sqlite.connection import Connection
 from windlass.store.sqlite.enqueue import enqueue
+from windlass.store.sqlite.finish import join_finish
 from windlass.store.sqlite.forks import Stay, gate
 from windlass.store.sqlite.runs import get_runs
 from windlass.store.sqlite.steps import join_step
@@ -87,6 +88,16 @@ class SqliteTransaction:
         with self._connection.explained():
             try:
                 return join_step(self._connection.transaction(), held, path, write)
+            except LeaseLost as error:
+                self._lost = error
+                raise
+
+    def finish(self, end: Finish, told: ProgressWrite | None) -> None:
+        """Record the end of an attempt. If the lease is lost, nothing here is committed."""
+        self._check()
+        with self._connection.explained():
+            try:
+                join_finish(self._connection.transaction(), end, told)
             except LeaseLost as error:
                 self._lost = error
                 raise
@@ -168,6 +179,10 @@ class AsyncSqliteTransaction:
     async def step(self, held: Held, path: str, write: StepWrite | None) -> Step | None:
         """Look for a step, or record it. If the lease is lost, nothing here is committed."""
         return await self._call(self._blocking.step, held, path, write)
+
+    async def finish(self, end: Finish, told: ProgressWrite | None) -> None:
+        """Record the end of an attempt. If the lease is lost, nothing here is committed."""
+        await self._call(self._blocking.finish, end, told)
 
     async def committed(self) -> None:
         """Do what was to be done then."""

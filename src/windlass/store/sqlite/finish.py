@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from windlass.domain.outcome import Outcome, reported
-from windlass.domain.run import CycleReply, Finish, Held, Want
+from windlass.domain.run import CycleReply, Finish, Held, ProgressWrite, Want
 from windlass.domain.states import Intent, Verb
+from windlass.errors import LeaseLost
 from windlass.store.sqlite.claim import Claim
+from windlass.store.sqlite.control import record_progress
 from windlass.store.sqlite.moves import End, Moves
 from windlass.store.sqlite.open_transaction import MOST_AT_ONCE, OpenTransaction, Row
 from windlass.store.sqlite.positions import FOREVER, Position, lease_of
@@ -149,6 +151,14 @@ def finish(tx: OpenTransaction, finishes: Sequence[Finish]) -> list[Held]:
         _decide(tx, moves, lease, end)
     moves.apply()
     return lost
+
+
+def join_finish(tx: OpenTransaction, end: Finish, told: ProgressWrite | None) -> None:
+    """Record an end in the caller's transaction, after what was told last. Raises LeaseLost."""
+    if told is not None:
+        record_progress(tx, [told])
+    if finish(tx, [end]):
+        raise LeaseLost(end.id, end.token)
 
 
 def _decide(tx: OpenTransaction, moves: Moves, lease: Position, end: Finish) -> None:

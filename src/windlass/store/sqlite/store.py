@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from windlass.domain.run import Held, NewRun
+from windlass.domain.run import Finish, Held, NewRun, ProgressWrite
 from windlass.domain.step import Step, StepWrite
 from windlass.errors import StoreFull, StoreUnavailable
 from windlass.offloop import off_loop
@@ -154,6 +154,16 @@ class SqliteStore:
         """As :meth:`join_step`, on the loop."""
         joined = check_joined(connection, AsyncSqliteTransaction, self.path)
         return await joined.step(held, path, write)
+
+    def join_finish(self, connection: object, finish: Finish, told: ProgressWrite | None) -> None:
+        """The end of an attempt in a transaction that :meth:`transaction` began."""
+        check_joined(connection, SqliteTransaction, self.path).finish(finish, told)
+
+    async def ajoin_finish(
+        self, connection: object, finish: Finish, told: ProgressWrite | None
+    ) -> None:
+        """As :meth:`join_finish`, on the loop."""
+        await check_joined(connection, AsyncSqliteTransaction, self.path).finish(finish, told)
 
     def transaction(self) -> TransactionScope:
         """A transaction on a connection of its own."""

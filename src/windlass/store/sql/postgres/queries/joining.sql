@@ -22,3 +22,6 @@ select windlass.json_text(v) from windlass.get_runs(%s::text, %s::text::uuid[]) 
 
 -- name: join_step
 select windlass.join_step(%s::text, %s::text::uuid, %s::text::bigint, %s::text, %s::text::json)::text
+
+-- name: join_finish
+select windlass.join_finish(%s::text, %s::text::uuid, %s::text::bigint, %s::text::json, %s::text::json)::text
