@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from windlass.domain.runlog import LogLine
     from windlass.domain.states import Failure, Status
     from windlass.domain.step import Generation, Signal, Step, StepKind, StepState
+    from windlass.domain.stopping import StopRequest
     from windlass.durable.children_faces import Child, SyncChild
     from windlass.engine.options import WorkerOptions
     from windlass.engine.worker import Worker
@@ -171,6 +172,7 @@ __all__ = [
     "StepKind",
     "StepNotRecorded",
     "StepState",
+    "StopRequest",
     "StoreBusy",
     "StoreError",
     "StoreFull",
@@ -216,6 +218,7 @@ _HOMES = {
     "windlass.domain.runlog": "LogLine",
     "windlass.domain.states": "Failure Status",
     "windlass.domain.step": "Generation Signal Step StepKind StepState",
+    "windlass.domain.stopping": "StopRequest",
     "windlass.durable.children_faces": "Child SyncChild",
     "windlass.engine.options": "WorkerOptions",
     "windlass.engine.worker": "Worker",

@@ -16,7 +16,7 @@ NAMES = [
     "BulkResult", "Cancel", "Child", "ChildFailed", "ChildrenFailed", "SyncChild",
     "ConflictError", "Context", "ContinueAs", "Count", "Counts", "DuplicateJob", "EventType",
     "Fail", "FailedRun", "Failure", "Fatal", "Generation",
-    "EndNotCommitted", "StepNotRecorded",
+    "EndNotCommitted", "StepNotRecorded", "StopRequest",
     "InputInUse", "Nondeterminism", "Signal", "Step", "StepFailed", "StepKind", "StepState",
     "TooLate", "TooManySteps", "WaitTimeout",
     "IllegalTransition", "Job", "JobFileError", "KeyConflict", "KeyTaken", "LeaseLost", "NotFound",
@@ -35,6 +35,7 @@ NAMES = [
 VERBS = [
     "aattempts", "autodiscover", "achange", "arun_again", "change", "run_again",
     "aapprovals", "aapprove", "areject", "approvals", "approve", "reject",
+    "astop_requests", "stop_requests",
     "afull_id", "agenerations", "generations", "as_completed", "await_all", "full_id", "select",
     "achildren", "children", "asignal", "asignals", "asteps", "signal", "signals", "step", "steps",
     "aphases", "phases", "pipeline",

@@ -1,5 +1,7 @@
 """`windlass runs` and `windlass show`, on both stores."""
 
+import asyncio
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.kit import fails, make_app, ok, ok_json, run, work
-from windlass import FailedRun, Run, Windlass
+from windlass import Context, FailedRun, Run, Windlass
 
 STORED = ("jobs", "list", "--stored")
 STARTS = ("scheduled", "canceled", "failed", "succeeded")
@@ -200,6 +202,23 @@ def test_show_a_run_that_waits(url: str, app: Windlass) -> None:
     assert "\nexpires   " in shown
     assert "\ndeadline  " in shown
     assert "status    canceled: why not\n" in ok("show", canceled.id, "--url", url)
+
+
+def test_show_tells_how_long_a_cancel_took(url: str, app: Windlass) -> None:
+    @app.job
+    async def stubborn(ctx: Context) -> None:
+        await app.acancel(ctx.run_id, reason="enough")
+        await asyncio.Event().wait()
+
+    run_id = app.enqueue("stubborn").id
+    work(app)
+
+    shown = ok("show", run_id, "--url", url)
+    (request,) = ok_json("show", run_id, "--url", url, "--json")["stop_requests"]
+
+    assert re.search(r"\ncancel    asked .+, heard \+\S+(?: \S+)?, canceled \+\S+", shown)
+    assert (request["kind"], request["became"]) == ("cancel", "run.canceled")
+    assert request["asked_at"] <= request["heard_at"] <= request["done_at"]
 
 
 def test_show_as_json(url: str, app: Windlass) -> None:

@@ -23,6 +23,7 @@ from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.outcome import Outcome
 from windlass.domain.run import Held
 from windlass.domain.states import Failure, Status
+from windlass.domain.stopping import stop_requests
 
 END_OF_ATTEMPT = {
     Outcome.SUCCEEDED: AttemptOutcome.SUCCEEDED,
@@ -532,6 +533,31 @@ def test_the_error_of_a_retry_is_not_the_reason_of_the_cancel(drive: Driver) -> 
     assert record.reason is None
     assert drive.events(held.ref)[-1].data is None
     assert record.attempts[0].error == make_error("boom")
+
+
+@pytest.mark.parametrize(
+    "outcome", [o for o in Outcome if o not in (Outcome.SUCCEEDED, Outcome.FAILED)]
+)
+@pytest.mark.parametrize("pauses", [False, True])
+def test_an_end_says_for_how_long_its_worker_had_known(
+    steer: Driver, outcome: Outcome, pauses: bool
+) -> None:
+    held = steer.start()
+    (steer.pause if pauses else steer.cancel)(held.ref, "enough")
+
+    assert steer.finish(held, outcome, heard=0.25).lost == ()
+
+    ended = outcome is Outcome.CANCELED or not pauses
+    asked, *others = steer.events(held.ref)[2:]
+    assert asked.type is (EventType.PAUSE_REQUESTED if pauses else EventType.CANCEL_REQUESTED)
+    if ended:
+        reason = {} if pauses else {"reason": "enough"}
+        assert others[0].data == {**reason, "heard": 0.25}
+    elif outcome is not Outcome.CONTINUED:  # whose input is all that its event says
+        assert (others[0].data or {})["heard"] == 0.25
+        assert others[-1].data == {"reason": "enough"}
+    (request,) = stop_requests(steer.events(held.ref))
+    assert request.became is (EventType.CANCELED if ended else EventType.PAUSED)
 
 
 def test_a_retry_under_a_cancel_still_counts(drive: Driver) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ async def test_running_async_handler_is_canceled(app: Windlass) -> None:
             seen.append(ctx.canceled)
             raise
         finally:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
             seen.append("cleaned up")
 
     run = await long.aenqueue()
@@ -58,6 +59,12 @@ async def test_running_async_handler_is_canceled(app: Windlass) -> None:
     assert [attempt.outcome for attempt in run.attempts] == [AttemptOutcome.CANCELED]
     assert seen == [True, "cleaned up"]
     assert types(run) == ["run.enqueued", "run.started", "run.cancel_requested", "run.canceled"]
+    (request,) = await run.astop_requests()
+    assert (request.kind, request.reason) == ("cancel", "changed my mind")
+    assert request.heard_at is not None
+    assert request.done_at is not None
+    assert request.done_at == run.finished_at
+    assert request.asked_at <= request.heard_at <= request.done_at - timedelta(seconds=0.005)
 
 
 async def test_cancel_need_not_wait_for_the_heartbeat(app: Windlass, url: str) -> None:

@@ -57,6 +57,11 @@ async def test_a_handler_stops_at_its_next_step_and_goes_on_there(app: Windlass)
     assert ended.result == "done"
     assert calls == ["first", "second"]
     assert outcomes(ended) == [AttemptOutcome.INTERRUPTED, AttemptOutcome.SUCCEEDED]
+    (request,) = await run.astop_requests()
+    assert (request.kind, request.reason, request.became) == ("pause", "maintenance", "run.paused")
+    assert request.heard_at is not None
+    assert request.done_at is not None
+    assert request.asked_at <= request.heard_at < request.done_at
 
 
 async def test_steps_beside_it_are_waited_for(app: Windlass) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from windlass.domain.phase import PhaseState
     from windlass.domain.run import Attempt, Event
     from windlass.domain.step import Generation, Signal, Step
+    from windlass.domain.stopping import StopRequest
 
 LATEST = 20
 LATEST_ATTEMPTS = 10
@@ -167,6 +168,7 @@ def _document(run: "Run", story: Story) -> dict[str, Any]:
     from windlass.cli.phase_table import phase_dict
     from windlass.cli.send_signal import signal_dict
     from windlass.cli.step_tree import step_dict
+    from windlass.domain.stopping import stop_requests
 
     found = dict(run.to_dict()) | {"handled_by": _handled_by(run, story.events)}
     found["generations"] = [generation_dict(one) for one in story.generations]
@@ -179,6 +181,7 @@ def _document(run: "Run", story: Story) -> dict[str, Any]:
         found["batch"] = to_builtins(story.batch)
     for name, linked in (("after", story.after), ("followers", story.followers)):
         found[name] = [{"id": one.id, "job": one.job, "status": one.status} for one in linked]
+    found["stop_requests"] = [request.to_dict() for request in stop_requests(story.events)]
     found["signals"] = [signal_dict(signal) for signal in story.signals]
     if story.all_events:
         found["events"] = [_event_dict(event) for event in story.events]
@@ -197,6 +200,7 @@ def _handled_by(run: "Run", events: "Sequence[Event]") -> str | None:
 def _facts(run: "Run", story: Story, now: datetime) -> Iterator[str]:
     from windlass.cli import output
     from windlass.cli.runs import running_text
+    from windlass.domain.stopping import stop_requests
 
     yield _fact("run", run.id)
     yield _fact("job", output.one_line(run.job))
@@ -226,6 +230,8 @@ def _facts(run: "Run", story: Story, now: datetime) -> Iterator[str]:
         if len(linked) > MOST_CHILDREN:
             yield _fact(label, f"{len(linked) - MOST_CHILDREN:,} more: --json shows all")
     yield _fact("counts", _counts(run))
+    for request in stop_requests(story.events):
+        yield _fact(request.kind, _stopped(request, now))
     for label, moment in _times(run):
         yield _fact(label, f"{output.clock_time(moment)} ({output.ago(moment, now)})")
     if run.metadata:
@@ -233,6 +239,19 @@ def _facts(run: "Run", story: Story, now: datetime) -> Iterator[str]:
     yield _fact("input", output.readable(run.input))
     if run.status == "succeeded":
         yield _fact("result", output.readable(run.raw_result))
+
+
+def _stopped(request: "StopRequest", now: datetime) -> str:
+    """How long a cancel or a pause took, or takes."""
+    from windlass.cli import output
+
+    asked = f"asked {output.clock_time(request.asked_at)} ({output.ago(request.asked_at, now)})"
+    heard = request.heard_at
+    parts = [asked] if heard is None else [asked, f"heard +{output.took(request.asked_at, heard)}"]
+    if request.done_at is not None and request.became is not None:
+        how = request.became.value.removeprefix("run.")
+        parts.append(f"{how} +{output.took(request.asked_at, request.done_at)}")
+    return ", ".join(parts)
 
 
 def _handles_failure(run: "Run") -> bool:

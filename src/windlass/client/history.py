@@ -12,6 +12,7 @@ from windlass.domain.phase import PhaseState, phases_of
 from windlass.domain.run import Attempt, Event, RunRecord, RunRef
 from windlass.domain.runlog import LogLine, LogPlace, lines_of
 from windlass.domain.step import Generation, Signal, Step, check_generation
+from windlass.domain.stopping import StopRequest, stop_requests
 from windlass.errors import RunNotFound
 from windlass.store.flow import Flow
 from windlass.store.operations import Operations
@@ -47,6 +48,11 @@ class HistoryVerbs(ApprovalVerbs):
             if len(page) < _EVENTS:
                 return found
             after = page[-1].number
+
+    def stop_requests(self, run: str) -> Flow[Sequence[StopRequest]]:
+        """List the cancels and pauses that were asked of a run while it was running: when each was
+        asked, heard by its worker, and done. A run that is not running stops at once."""
+        return stop_requests((yield from self.events(run)))
 
     def phases(self, run: str) -> Flow[Sequence[PhaseState]]:
         """List the phases of a run, in order, and how far each is; one that is no pipeline has

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from windlass.domain.run import Attempt, Event
     from windlass.domain.runlog import LogLine
     from windlass.domain.step import Generation, Signal, Step
+    from windlass.domain.stopping import StopRequest
 
 
 class HistoryFaces(ApprovalFaces):
@@ -53,6 +54,17 @@ class HistoryFaces(ApprovalFaces):
         """As `generations`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.generations(run))
+
+    def stop_requests(self, run: str) -> Sequence[StopRequest]:
+        """List the cancels and pauses that were asked of a run while it was running: when each was
+        asked, heard by its worker, and done. A run that is not running stops at once."""
+        verbs = self._verbs
+        return verbs.perform(verbs.stop_requests(run))
+
+    async def astop_requests(self, run: str) -> Sequence[StopRequest]:
+        """As `stop_requests`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.stop_requests(run))
 
     def phases(self, run: str) -> Sequence[PhaseState]:
         """List the phases of a run, in order, and how far each is; one that is no pipeline has

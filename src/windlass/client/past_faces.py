@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from windlass.domain.run import Event
     from windlass.domain.runlog import LogLine
     from windlass.domain.step import Generation, Signal, Step
+    from windlass.domain.stopping import StopRequest
 
 
 class PastFaces:
@@ -53,6 +54,17 @@ class PastFaces:
         """As `generations`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.generations())
+
+    def stop_requests(self) -> Sequence[StopRequest]:
+        """List the cancels and pauses that were asked of it while it was running: when each was
+        asked, heard by its worker, and done."""
+        verbs = self._verbs
+        return verbs.perform(verbs.stop_requests())
+
+    async def astop_requests(self) -> Sequence[StopRequest]:
+        """As `stop_requests`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.stop_requests())
 
     def children(self, *, limit: int | None = None) -> Sequence[Run[Any]]:
         """List the runs that it has started as its children, by step and place; `limit`: the

@@ -11,6 +11,7 @@ from windlass.domain.phase import PhaseState
 from windlass.domain.run import Event
 from windlass.domain.runlog import LogLine
 from windlass.domain.step import Generation, Signal, Step
+from windlass.domain.stopping import StopRequest
 from windlass.store.flow import Flow
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ class PastVerbs(Verbs):
     def generations(self) -> Flow[Sequence[Generation]]:
         """List the inputs that the run went on from by `ContinueAs`, oldest first."""
         return (yield from self._runs.generations(self._run.id))
+
+    def stop_requests(self) -> Flow[Sequence[StopRequest]]:
+        """List the cancels and pauses that were asked of it while it was running: when each was
+        asked, heard by its worker, and done."""
+        return (yield from self._runs.stop_requests(self._run.id))
 
     def children(self, *, limit: int | None = None) -> Flow[Sequence["Run[Any]"]]:
         """List the runs that it has started as its children, by step and place; `limit`: the

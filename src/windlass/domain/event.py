@@ -16,7 +16,11 @@ from windlass.domain.states import Failure, Verb
 
 
 class EventType(OpenEnum):
-    """What can happen to a run or a schedule, as its history shows it."""
+    """What can happen to a run or a schedule, as its history shows it.
+
+    Where an attempt ends that was asked to end or to pause, the data says for how many seconds its
+    worker had known: {"heard": …}. A success says nothing.
+    """
 
     # data: {"why": "delay"} where it is not yet due; {"schedule": id, "slot": …} of a schedule's
     ENQUEUED = "run.enqueued"

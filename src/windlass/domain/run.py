@@ -196,6 +196,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     version: str | None = None  # of the definition that was run, where that can change
     until: datetime | None = None  # of sleeping and waiting: when it goes on at the latest
     waits: tuple[str, ...] = ()  # the paths of the steps that it sleeps or waits in
+    heard: float | None = None  # seconds since the worker heard that it is to end, or to pause
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -51,6 +51,7 @@ class Holding(msgspec.Struct, eq=False):
     reason: str | None = None
     stopping: bool = False
     pausing: bool = False  # an operator asks it to pause, at its next step, wait or checkpoint
+    heard_at: float | None = None  # when it was asked to end or to pause, by the loop's clock
     concluded: bool = False  # its outcome is decided; what comes later is ignored
     task: asyncio.Task[None] | None = None
     suspect: bool = False  # it runs in a child process because a worker has died under it

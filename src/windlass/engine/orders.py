@@ -15,10 +15,12 @@ class Orders:
         holdings: Holdings,
         cancel: Callable[[Holding, str | None], None],
         release: Callable[[Holding], None],
+        now: Callable[[], float],
     ) -> None:
         self._holdings = holdings
         self._cancel = cancel
         self._release = release
+        self._now = now
         self._pausing = set[Holding]()  # those that were asked to pause, as last heard
 
     def heed(self, orders: Sequence[Ordered]) -> None:
@@ -32,6 +34,7 @@ class Orders:
             if holding is None or holding.stop is not None or holding.concluded:
                 continue
             if order.intent is Intent.CANCEL:
+                holding.heard_at = self._now()
                 self._cancel(holding, order.reason)
             elif order.intent is Intent.PAUSE:
                 pausing.add(holding)
@@ -44,6 +47,8 @@ class Orders:
         changed, self._pausing = pausing ^ self._pausing, pausing
         for holding in changed:
             holding.pausing = holding in pausing
+            if holding.stop is None:  # else it was asked to end meanwhile, which counts
+                holding.heard_at = self._now() if holding.pausing else None
             if holding.pausing and holding.started is None:
                 self._release(holding)
             elif holding.told is not None:

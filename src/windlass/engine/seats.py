@@ -22,6 +22,8 @@ import contextvars
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 
+import msgspec
+
 from windlass.domain.blame import is_suspect
 from windlass.domain.job import Executor
 from windlass.domain.outcome import decide_crash
@@ -93,7 +95,7 @@ class Seats:
         self._no_processes = Scarcity("child process", _MORE_PROCESSES, self._resume)
         self._deadlines = Deadlines(self._loop)
         self._ends = Ends(self._loop)
-        self.orders = Orders(holdings, self._cancel, self._release)
+        self.orders = Orders(holdings, self._cancel, self._release, self._loop.time)
         runner.suspended = self._insist
         # Attempts are mostly started by the end of another: they must not inherit its variables.
         self._context = contextvars.copy_context()
@@ -390,9 +392,11 @@ class Seats:
             self._holdings.drop(holding.claimed)
             self._host.freed()
             return
+        now = now or self._loop.time()
+        if holding.heard_at is not None:
+            finish = msgspec.structs.replace(finish, heard=round(now - holding.heard_at, 3))
         self._host.concluded(finish)
-        started = holding.started
-        took = 0.0 if started is None else (now or self._loop.time()) - started
+        took = 0.0 if holding.started is None else now - holding.started
         worker, claimed = self._runner.worker, holding.claimed
         if holding.joined is None:
             self._ends.log(worker, claimed, finish, took)

@@ -175,6 +175,8 @@ def _decide(tx: OpenTransaction, moves: Moves, lease: Position, end: Finish) -> 
         delay = max(0.0, end.delay or 0.0)
         at = tx.now + micros_of(delay)
         data = {"delay": delay}
+    if end.heard is not None:
+        data = {**(data or {}), "heard": max(0.0, end.heard)}
     known = End(
         failure=end.failure,
         reason=_reason(lease, end),

@@ -168,7 +168,9 @@ class Moves:
             case Status.CANCELED:
                 self._end_run(place, status, None, end)
                 self._bury(place, status, None, end.error)
-                data = None if end.reason is None else {"reason": end.reason}
+                heard = (data or {}).get("heard")
+                said = {"reason": end.reason, "heard": heard}
+                data = {name: value for name, value in said.items() if value is not None} or None
             case Status.RUNNING:
                 raise AssertionError(f"nothing moves to {status} here")
             case _:

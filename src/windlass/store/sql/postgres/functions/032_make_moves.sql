@@ -70,7 +70,8 @@ begin
                                  and r.options::text like '%"on_failure"%') is null)
                 end as handler,
            case when m.next = 'canceled' then m.reason end as reason,
-           case when m.next not in ('failed', 'canceled') then m.data end as data
+           case when m.next not in ('failed', 'canceled') then m.data end as data,
+           case when m.next = 'canceled' then m.data -> 'heard' end as heard
       from (select m.*, windlass.under_intent(m.verb, m.intent) as deed,
                    coalesce(windlass.next_status(m.status,
                                                  windlass.under_intent(m.verb, m.intent)),
@@ -129,7 +130,8 @@ begin
                 then json_build_object('failure', m.failure, 'handled_by',
                                        windlass.handling_id(m.id, m.seq, p_now))
                 when m.failure is not null then json_build_object('failure', m.failure)
-                when m.reason is not null then json_build_object('reason', m.reason)
+                when m.reason is not null or m.heard is not null
+                then json_strip_nulls(json_build_object('reason', m.reason, 'heard', m.heard))
                 when m.generation is not null then json_build_object('generation', m.generation)
                 else m.data end
       from move m where m.next <> 'succeeded'

@@ -1,8 +1,8 @@
 -- Record the ends of attempts. Items: tenant, id, token, outcome (succeeded, retry, failed,
 -- snoozed, sleeping, waiting, continued, canceled, released, crashed), and as they apply delay, failure, result,
 -- error, counts, timed_out, version (of the definition that was run), waits (the paths of the steps in
--- which it sleeps or waits) and until (when it goes on at the latest). An item counts only under the lease's
--- token; the others are returned, as by windlass.succeed. Of a success, error and timed_out say nothing.
+-- which it sleeps or waits), until (when it goes on at the latest) and heard (for how many seconds its worker
+-- has known that it is to end or to pause). An item counts only under the lease's token; the others are returned, as by windlass.succeed. Of a success, error and timed_out say nothing.
 -- The result of one that is continued is the input with which the run goes on.
 --
 -- crashed is told by a worker that outlived its handler: crash_count + 1, and the run is ready
@@ -38,7 +38,7 @@ begin
       from json_to_recordset(p_finishes)
            as x(tenant text, id uuid, token bigint, outcome text, delay double precision,
                 failure text, result json, error json, counts boolean, timed_out boolean,
-                version text, until timestamptz, waits text[])
+                version text, until timestamptz, waits text[], heard double precision)
   ), held as materialized (
     select l.place, i.*
       from item i
@@ -48,7 +48,8 @@ begin
   ), gone as (
     delete from windlass.leases l using held i where l.ctid = i.place
     returning l.*, i.outcome, greatest(i.delay, 0) as delay, coalesce(i.counts, false) as counts,
-              i.timed_out, i.version, i.until, i.waits, i.failure as told_failure,
+              i.timed_out, i.version, i.until, i.waits, case when i.heard > 0 then i.heard when i.heard is not null then 0 end as heard,
+              i.failure as told_failure,
               windlass.check_result(i.result) as result,
               windlass.check_error(l.job, i.error) as error
   ), stamp as materialized (
@@ -71,10 +72,11 @@ begin
                     case when g.outcome = 'canceled' then g.error ->> 'message' else g.reason end),
            g.result, g.error,
            case when g.outcome in ('retry', 'snoozed')
-                then json_build_object('delay', coalesce(g.delay, 0))
+                then json_strip_nulls(json_build_object('delay', coalesce(g.delay, 0), 'heard', g.heard))
                 when g.outcome in ('sleeping', 'waiting')
-                then json_strip_nulls(json_build_object('for', g.waits, 'until', windlass.iso(g.until)))
-                end,
+                then json_strip_nulls(json_build_object('for', g.waits, 'until', windlass.iso(g.until),
+                                                        'heard', g.heard))
+                when g.heard is not null then json_build_object('heard', g.heard) end,
            case when g.outcome in ('sleeping', 'waiting') then g.waits end, null, null
          )::windlass.move)
     into v_gone, v_now, v_tenants, v_ids, v_tokens, v_moves
