@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import count
 from random import Random  # noqa: TID251 - of the test alone
 from typing import Any
 
 import pytest
 
 from tests.faults.harness import Fleet, Stage, eventually, rest
-from windlass import Run, Status
+from windlass import (
+    ApprovalNotFound,
+    ConflictError,
+    IllegalTransition,
+    Run,
+    Status,
+    StepNotRecorded,
+)
 
 SEATS: dict[str, Any] = {"concurrency": 4, "threads": 4}
 
@@ -27,6 +36,8 @@ def test_workflows_survive_many_kills(stage: Stage, fleet: Fleet) -> None:
 
 def kill_workflows(stage: Stage, fleet: Fleet, *, runs: int, blows: int) -> None:
     random = Random(7)
+    with stage.app.transaction() as tx:
+        tx.execute("create table ends (run text)")
     jobs = [stage.app.jobs["workflow"], stage.app.jobs["workflow_in_thread"]]
     made = [jobs[n % 2].enqueue(n=n) for n in range(runs)]
     unsent = list(made)
@@ -40,13 +51,27 @@ def kill_workflows(stage: Stage, fleet: Fleet, *, runs: int, blows: int) -> None
         for run in random.sample(unsent, min(len(unsent), 1 + 2 * runs // blows)):
             unsent.remove(run)
             send(run, random)
+        control(random.sample(made, 3), random)
+        approve_all(stage)
     for run in unsent:
         send(run, random)
-    eventually(lambda: all_ended(stage, made), within=60, what="every workflow has ended")
+
+    looks = count()
+
+    def over() -> bool:
+        if next(looks) % 10 == 0:
+            stage.app.select(status="paused").resume()
+            approve_all(stage)
+        return all_ended(stage, made)
+
+    eventually(over, within=60, what="every workflow has ended")
 
     stage.check(acked=[run.id for run in made])
     for run in made:
         assert_remembered(stage, run.refresh())
+    with stage.app.transaction() as tx:
+        ends = sorted(run for (run,) in tx.execute("select run from ends"))
+    assert ends == sorted(run.id for run in made if run.job == "workflow")
 
 
 def test_pipelines_survive_kills_at_random_points(stage: Stage, fleet: Fleet) -> None:
@@ -118,6 +143,26 @@ def send(run: Run, random: Random) -> None:
         run.signal("fast")
 
 
+def control(runs: list[Run], random: Random) -> None:
+    """Do to runs what operators do, whatever their workers go through meanwhile."""
+    for run in runs:
+        with suppress(IllegalTransition, StepNotRecorded):
+            match random.randrange(4):
+                case 0 | 1:
+                    run.pause()
+                case 2:
+                    run.resume()
+                case 3 if run.refresh().finished_at is None:  # one that has failed would begin anew
+                    run.restart(step="nap")
+
+
+def approve_all(stage: Stage) -> None:
+    """Answer what is asked."""
+    for asked in stage.app.approvals():
+        with suppress(ConflictError, ApprovalNotFound):
+            stage.app.approve(asked.run, asked.name)
+
+
 def all_ended(stage: Stage, runs: list[Run]) -> bool:
     ends = stage.app.store.operations.look_for_ends("default", [run.id for run in runs])
     return all(stage.app.store.run(ends).values())
@@ -131,6 +176,7 @@ def assert_remembered(stage: Stage, run: Run) -> None:
     assert result["go"] == {"to": run.id}
     assert result["squares"] == [k * k for k in range(run.input["n"], run.input["n"] + 4)]
     assert [child.status for child in run.children()] == [Status.SUCCEEDED] * 4
+    assert result.get("ok", True) is True
     taken = [signal.taken_by for signal in signals_of(stage, run) if signal.name == "go"]
     assert taken == ["go"]
 
@@ -143,7 +189,10 @@ def assert_bodies(stage: Stage, run: Run) -> dict[str, str]:
         of, step, nonce = line.split()
         if of == run.id:
             last[step] = nonce
-    recorded = {s.path: s.value for s in run.steps() if s.kind in ("step", "phase")}
+    steps = [*run.steps()]
+    for generation in run.generations():
+        steps += run.steps(generation=generation.number)
+    recorded = {s.path: s.value for s in steps if s.kind in ("step", "phase")}
     recorded.pop("third", None)  # which returns the others'
     assert {path: f'"{nonce}"' for path, nonce in last.items() if path != "third"} == {
         path: bytes(value or b"").decode() for path, value in recorded.items()

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from windlass import Context, FailedRun, LeaseLost, SyncContext, Windlass, phase
+from windlass import Context, ContinueAs, FailedRun, LeaseLost, SyncContext, Windlass, phase
 from windlass.domain.artifact import Artifact
 from windlass.domain.outcome import Outcome
 from windlass.domain.policy import Retry
@@ -254,7 +254,8 @@ def durable_handlers(app: Windlass, witness: Witness) -> list[Any]:
         return n * n
 
     async def workflow(ctx: Context, n: int) -> dict[str, Any]:
-        """Steps, one after another and beside each other, a sleep, a signal, a race, a fan-out."""
+        """Steps, one after another and beside each other, a sleep, a signal, a race, an approval, a
+        fan-out, and an end that is committed with its effect."""
         witness.write("starts", ctx)
         run = ctx.run_id
         found: dict[str, Any] = {"a": await ctx.step("a", abody, run, "a")}
@@ -266,16 +267,24 @@ def durable_handlers(app: Windlass, witness: Witness) -> list[Any]:
         found["first"] = (
             await ctx.first(fast=ctx.wait_for("fast"), slow=ctx.sleep("slow", "1200ms"))
         ).name
+        found["ok"] = (await ctx.approval("Go on?", name="ok", expires="10m")).approved
         found["squares"] = await ctx.map(app.jobs["leaf"], range(n, n + 4), parallel=2)
         found["d"] = await ctx.step("d", abody, run, "d")
         witness.write("effects", ctx)
-        return found
+        async with app.transaction() as tx:
+            await tx.execute(f"insert into ends values ('{run}')")  # noqa: S608 - an id
+            return await ctx.using(connection=tx).finish(found)
 
-    def workflow_in_thread(ctx: SyncContext, n: int) -> dict[str, Any]:
-        """The same in a thread, as far as that can."""
+    def workflow_in_thread(
+        ctx: SyncContext, n: int, a: str | None = None
+    ) -> dict[str, Any] | ContinueAs:
+        """The same in a thread, as far as that can; after its first step it goes on as another
+        generation."""
         witness.write("starts", ctx)
         run = ctx.run_id
-        found: dict[str, Any] = {"a": ctx.step("a", body, run, "a")}
+        if a is None:
+            return ContinueAs(n=n, a=ctx.step("a", body, run, "a"))
+        found: dict[str, Any] = {"a": a}
         ctx.sleep("nap", "1200ms")
         found["go"] = ctx.wait_for("go", timeout="10m")
         found["squares"] = ctx.map(app.jobs["leaf"], range(n, n + 4))
