@@ -56,6 +56,10 @@ def test_a_run_that_was_not_running_stopped_at_once() -> None:
 
 
 def test_pauses_one_after_another_and_one_that_is_taken_back() -> None:
+    # An operator pauses it as it waits for its next attempt: that is another matter.
+    crashed = ((4.0, EventType.CRASHED, None), (5.0, EventType.PAUSED, None))
+    back = ((1.0, EventType.PAUSE_REQUESTED, None), (2.0, EventType.RESUMED, None))
+    assert told(*back, *crashed) == [("pause", 1.0, None, 2.0, EventType.RESUMED)]
     rows = (
         (1.0, EventType.PAUSE_REQUESTED, None),
         (2.0, EventType.INTERRUPTED, {"heard": 0.5}),

@@ -49,6 +49,10 @@ def _doubled_keys(history: History) -> Iterator[str]:
                 yield f"runs {owner} and {row['id']} have the same key {row['key']!r} (I1)"
 
 
+ANEW = (EventType.RETRIED, EventType.RESTARTED, EventType.CONTINUED)
+"""After these a run counts its failures and crashes from zero."""
+
+
 def _lost_effects(history: History, effects: set[Effect]) -> Iterator[str]:
     for row in history.attempts:
         effect = (row["run"], row["attempt"], row["token"])
@@ -57,10 +61,10 @@ def _lost_effects(history: History, effects: set[Effect]) -> Iterator[str]:
 
 
 def _attempts(history: History) -> dict[str, list[Row]]:
-    """The attempts of each run since an operator last reopened it."""
+    """The attempts of each run since its counters last began anew."""
     reopened: defaultdict[str, int] = defaultdict(int)
     for event in history.events:
-        if event["type"] == EventType.RETRIED:
+        if event["type"] in ANEW:
             reopened[event["subject"]] = max(reopened[event["subject"]], event["attempt"])
     found: defaultdict[str, list[Row]] = defaultdict(list)
     for row in sorted(history.attempts, key=lambda row: int(row["attempt"])):

@@ -48,7 +48,8 @@ class StopRequest(msgspec.Struct, frozen=True, kw_only=True):
 def stop_requests(events: Iterable[Event]) -> Sequence[StopRequest]:
     """Those that are in the history of a run, in order."""
     found: list[StopRequest] = []
-    open_from = done = 0  # those before are done, by the event of this number
+    open_from = 0  # those before are done
+    done = 0  # the number of the event that has just ended some
     for event in events:
         kind, data = _ASKS.get(event.type), event.data or {}
         if kind is not None:
@@ -60,7 +61,8 @@ def stop_requests(events: Iterable[Event]) -> Sequence[StopRequest]:
                     found[n], done_at=event.at, became=event.type,
                     heard_at=None if heard is None else _before(event.at, heard, found[n]),
                 )  # fmt: skip
-            open_from, done = len(found), event.seq
+            done = event.seq if open_from < len(found) else 0
+            open_from = len(found)
         elif event.type is EventType.PAUSED and found and event.seq == done + 1:
             # The attempt has ended, and its run is put aside in the same transaction.
             found[-1] = msgspec.structs.replace(found[-1], done_at=event.at, became=event.type)
