@@ -215,6 +215,32 @@ async def test_handler_that_ignores_it_is_recorded_without_it(app: Windlass, kin
     assert ((await run.arefresh()).status, run.result) == ("canceled", None)
 
 
+async def test_a_handler_that_swallows_a_cancel_does_no_further_step(app: Windlass) -> None:
+    """Each of them stops it again. What it returns counts, as ever."""
+    started, done = asyncio.Event(), list[str]()
+
+    async def first() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    @app.job
+    async def deaf(ctx: Context) -> int:
+        told = 0
+        for name, body in (("first", first), ("second", done.append), ("third", done.append)):
+            try:
+                await (ctx.step(name, body) if body is first else ctx.step(name, body, name))
+            except asyncio.CancelledError:
+                told += 1
+        return told
+
+    run = await deaf.aenqueue()
+    async with working(app):
+        await within(started)
+        await run.acancel()
+        ended = await run.await_end(timeout=PATIENCE)
+    assert (ended.result, done, await run.asteps()) == (3, [], [])
+
+
 async def test_failure_under_a_cancel_is_not_retried(app: Windlass) -> None:
     started = asyncio.Event()
 

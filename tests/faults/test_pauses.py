@@ -60,7 +60,7 @@ def flap(stage: Stage, fleet: Fleet, *, turns: int) -> None:
     stage.check(acked=[run.id for run in runs])
     starts = [(a.started_at, run.id) for run in runs for a in run.refresh().attempts]
     for what, begin, end in closed:
-        broken = [at for at, run in starts if begin < at < end and what in (None, run)]
+        broken = [at for at, run in starts if begin < at < end and (what is None or what.id == run)]
         assert broken == []
     assert any(run is not None for run, _, _ in closed)
 

@@ -60,6 +60,7 @@ MOST_MAX_STEPS = 100_000
 
 LONGEST_NAME = 200
 LONGEST_PATH = 1000
+_MOST_BYTES = 1600  # of a path, which is part of keys
 _INPUT = 200  # characters of an input that are kept, to compare and to show
 _NOT_IN_NAMES = re.compile(r"[/#\x00-\x1f\x7f]|[\ud800-\udfff]")
 
@@ -189,10 +190,10 @@ class Numbering:
         """The path of the next call of a name; one with a key is known by that, not by its turn."""
         path = name if within is None else f"{within}/{name}"
         if key is not None:
-            return f"{path}#{check_step_name(key, 'key')}"
+            return _check_path(f"{path}#{check_step_name(key, 'key')}")
         self._calls[path] += 1
         turn = self._calls[path]
-        return path if turn == 1 else f"{path}#{turn}"
+        return _check_path(path if turn == 1 else f"{path}#{turn}")
 
     def restart(self, path: str) -> None:
         """Count anew inside a step whose body is called again: it asks for the same steps.
@@ -205,6 +206,19 @@ class Numbering:
         """
         for inner in [each for each in self._calls if each.startswith(f"{path}/")]:
             del self._calls[inner]
+
+
+def _check_path(path: str) -> str:
+    """Refuse what a store could not keep, before the step is done. Raises BadOption."""
+    if len(path) <= LONGEST_PATH and (
+        len(path) <= _MOST_BYTES // 4 or len(path.encode()) <= _MOST_BYTES
+    ):
+        return path
+    raise BadOption(
+        "name",
+        f"the path {path[:40]!r}… has more than {LONGEST_PATH:,} characters or {_MOST_BYTES:,} "
+        "bytes: nest steps less deep, or give them shorter names",
+    )
 
 
 def check_step_name(name: object, option: str = "name") -> str:

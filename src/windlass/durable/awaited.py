@@ -15,6 +15,7 @@ from windlass.domain.step import Step, StepWrite
 from windlass.durable.acts import Body, Doing, Join, JoinEnd, StepFlow, Suspension, Wait
 from windlass.durable.blocked import is_blocked
 from windlass.durable.ledger import Ledger
+from windlass.errors import UsageError
 from windlass.offloop import off_loop
 from windlass.store.flow import adrive
 from windlass.store.operations import Call
@@ -212,6 +213,23 @@ class AwaitedWork:
             self.suspension = Suspension(tuple(waits))
             self._main.cancel()
             self._suspend()
+
+
+def refuse_other_loop(task: "asyncio.Task[Any] | None") -> None:
+    """Refuse durable work of an async handler in a thread of its own, or on another loop.
+
+    Whatever it waits for there could not be seen, and its connections belong to this loop.
+    """
+    try:
+        here = asyncio.get_running_loop()
+    except RuntimeError:
+        here = None
+    if here is None or (task is not None and here is not task.get_loop()):
+        raise UsageError(
+            "A thread has called a durable step, wait or child of an async handler: call it in the "
+            "handler and give the thread its value, or make the handler a plain function, which "
+            "runs in a thread."
+        )
 
 
 def _settle(future: "asyncio.Future[None]") -> None:
