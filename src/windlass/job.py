@@ -167,7 +167,7 @@ class Job(Generic[P, C, V_co, R_co]):
         are runs that have to end before; if one does not succeed, this one is canceled, or runs all
         the same with `after_failure="run"`.
         """
-        other: Job[P, C, V_co, R_co] = Job.__new__(Job)
+        other: Job[P, C, V_co, R_co] = object.__new__(type(self))  # a batch stays one
         other.__dict__.update(self.__dict__, _using=self._using.with_(**options))
         return other
 

@@ -12,6 +12,7 @@ from windlass.domain.batch import BatchCounts, BatchRow, NewBatch, Shard, ShardW
 from windlass.domain.outcome import Outcome
 from windlass.domain.report import ErrorInfo
 from windlass.domain.run import Claimed, Held, RunRef
+from windlass.domain.states import Intent
 from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.errors import BadArguments
 
@@ -204,3 +205,96 @@ def test_units_that_nobody_seals_are_deleted(drive: Driver) -> None:
     drive.call(drive.ops.stage_units(other.tenant, other.id, 0, [raw(1)], 10.0))
     assert drive.call(drive.ops.drop_units(other.tenant, other.id)) is True
     assert drive.call(drive.ops.drop_units(other.tenant, other.id)) is False
+
+
+def parked(drive: Driver, *, parallel: int = 2) -> tuple[Claimed, list[RunRef], Claimed]:
+    """A batch that waits for its shards, and the first of them, which runs."""
+    parent, shards = begin(drive, parallel=parallel)
+    drive.finish_all([make_finish(parent, Outcome.WAITING, waits=("shards",))])
+    first = drive.take(shards[0])
+    opened(drive, first)
+    return parent, shards, first
+
+
+def statuses(drive: Driver, runs: list[RunRef]) -> list[str]:
+    drive.sweep(dispatch=True)
+    return [str(drive.get(run).status) for run in runs]
+
+
+def test_shards_pause_and_go_on_with_their_batch(drive: Driver) -> None:
+    parent, shards, first = parked(drive)
+    flush(drive, held_of(first), 2)
+    drive.call(drive.ops.pause(parent.ref, None))
+    assert statuses(drive, shards) == ["running", "paused", "scheduled"]
+    assert drive.get(first.ref).intent is Intent.PAUSE
+    # None that was held takes the place of one that ends while the batch is paused.
+    flush(drive, held_of(first), 10, done=True)
+    drive.finish_all([make_finish(first, Outcome.SUCCEEDED)])
+    assert statuses(drive, shards) == ["succeeded", "paused", "scheduled"]
+    drive.call(drive.ops.resume(parent.ref))
+    assert statuses(drive, shards) == ["succeeded", "queued", "queued"]
+
+
+def test_no_shard_is_split_while_its_batch_is_paused(drive: Driver) -> None:
+    parent, _, first = parked(drive, parallel=4)
+    drive.call(drive.ops.pause(parent.ref, None))
+    assert drive.call(drive.ops.split_shard(held_of(first), 7, 10, drive.new())) is False
+    drive.call(drive.ops.resume(parent.ref))
+    assert drive.call(drive.ops.split_shard(held_of(first), 7, 10, drive.new())) is True
+
+
+def test_a_shard_that_is_resumed_alone_is_not_paused_again(drive: Driver) -> None:
+    parent, shards, first = parked(drive)
+    drive.call(drive.ops.pause(first.ref, None))
+    drive.call(drive.ops.pause(parent.ref, None))
+    assert statuses(drive, shards[:2]) == ["running", "paused"]
+    drive.call(drive.ops.resume(shards[1]))
+    drive.call(drive.ops.pause(parent.ref, None))  # once more
+    assert statuses(drive, shards[:2]) == ["running", "queued"]
+    drive.call(drive.ops.resume(parent.ref))
+    assert statuses(drive, shards[:2]) == ["running", "queued"]
+    assert drive.get(first.ref).intent is Intent.PAUSE  # by an operator, not by its batch
+
+
+def test_a_batch_that_is_resumed_before_anybody_looked_has_paused_nothing(drive: Driver) -> None:
+    parent, shards, first = parked(drive)
+    drive.call(drive.ops.pause(parent.ref, None))
+    drive.call(drive.ops.resume(parent.ref))
+    assert statuses(drive, shards) == ["running", "queued", "scheduled"]
+    assert drive.get(first.ref).intent is None
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_batch_that_is_terminated_takes_its_shards_with_it(drive: Driver, again: bool) -> None:
+    parent, shards, first = parked(drive)
+    flush(drive, held_of(first), 4)
+    if again:  # it was canceled before, and its shard does not react
+        drive.call(drive.ops.cancel(parent.ref, None))
+        assert statuses(drive, shards) == ["running", "canceled", "canceled"]
+    drive.call(drive.ops.terminate(parent.ref, None))
+    assert statuses(drive, shards) == ["canceled"] * 3
+    assert flush(drive, held_of(first), 5) == "lost"
+    # A retry starts all of them anew, and each goes on after its last flush.
+    drive.call(drive.ops.retry(parent.ref, None))
+    claimed = drive.take(parent.ref)
+    step = StepWrite(path="shards", kind=StepKind.CHILDREN, state=StepState.WAITING)
+    runs = [drive.new() for _ in shards]
+    done = drive.call(drive.ops.start_children(held_of(claimed), step, 0, runs, 4))
+    assert done.started == 3
+    shard = opened(drive, drive.take(RunRef(runs[0].tenant, runs[0].id)))
+    assert (shard.n, shard.next, shard.stopped) == (0, 4, None)
+
+
+def test_a_shard_that_was_asked_to_end_has_no_place_after_a_retry(drive: Driver) -> None:
+    parent, shards, first = parked(drive, parallel=4)
+    second = drive.take(shards[1])
+    opened(drive, second)
+    drive.call(drive.ops.cancel(parent.ref, None))
+    assert statuses(drive, shards) == ["running", "running", "canceled"]
+    flush(drive, held_of(second), 10, done=True)
+    drive.finish_all([make_finish(second, Outcome.SUCCEEDED)])  # it succeeds before it notices
+    drive.call(drive.ops.retry(parent.ref, None))
+    assert flush(drive, held_of(first), 5) == "lost"
+    claimed = drive.take(parent.ref)
+    step = StepWrite(path="shards", kind=StepKind.CHILDREN, state=StepState.WAITING)
+    assert drive.call(drive.ops.start_children(held_of(claimed), step, 0, (), 4)).started == 1

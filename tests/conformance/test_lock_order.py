@@ -240,7 +240,8 @@ READS = {
 }  # fmt: skip
 INNER = {
     "advance_schedules", "continue_runs", "drop_slots", "edit_input", "edit_tags",
-    "edit_timeout", "hold_followers",
+    "edit_timeout", "end_now", "forget_failed_children", "hold_followers", "pause_run", "put_aside",
+    "resume_run",
     "hold_key", "hold_live", "hold_runs", "hold_schedule", "hold_schedules",
     "hold_worker", "keep_key", "lease_heads", "lease_named", "lock_schedule", "make_moves",
     "move_children", "note_audit", "note_child", "note_sweep", "page_events", "prune_live",

@@ -453,6 +453,15 @@ def test_a_batch_reads_its_source(load: Load) -> None:
     assert len(page.exported) == 1200
 
 
+@pytest.mark.examples(BATCHES, "pause_batch.py")
+def test_a_batch_is_paused_and_goes_on(load: Load) -> None:
+    page = load("pause_batch.py")
+    run = page.resize.enqueue(units=range(10_000))
+    assert run.pause(reason="the disk is full").status == "paused"
+    run.resume()
+    assert end(page.app, run).raw_result["succeeded"] == 10_000
+
+
 @pytest.mark.examples(BATCHES, "mails.py")
 def test_failed_units_of_a_batch_are_done_again(load: Load) -> None:
     page = load("mails.py")

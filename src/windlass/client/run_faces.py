@@ -113,8 +113,8 @@ class RunFaces(BatchFaces):
         """End a run now, as canceled. Use `cancel` unless its handler does not react.
 
         A running one loses its lease: its handler is interrupted, and nothing that it still does,
-        not even its clean-up, can be recorded. Its children are canceled. Raises
-        IllegalTransition for a run that succeeded or failed.
+        not even its clean-up, can be recorded. Its children are canceled, and the shards of a
+        batch terminated. Raises IllegalTransition for a run that succeeded or failed.
         """
         verbs = self._verbs
         return verbs.perform(verbs.terminate(run, reason=reason))

@@ -89,8 +89,8 @@ class RunVerbs(BatchVerbs):
         """
         record = yield self._operations.pause(self._ref(run), check_reason(reason), by=actor())
         found = Run(self._scope, record)
-        if found.pause_requested:
-            yield Hint()  # so that its worker asks for orders now
+        if found.pause_requested or found.status is Status.PAUSED:
+            yield Hint()  # so that its worker asks for orders now; of a batch, it has shards
         return found
 
     def resume(self, run: str) -> Flow[Run]:
@@ -104,8 +104,8 @@ class RunVerbs(BatchVerbs):
         """End a run now, as canceled. Use `cancel` unless its handler does not react.
 
         A running one loses its lease: its handler is interrupted, and nothing that it still does,
-        not even its clean-up, can be recorded. Its children are canceled. Raises
-        IllegalTransition for a run that succeeded or failed.
+        not even its clean-up, can be recorded. Its children are canceled, and the shards of a
+        batch terminated. Raises IllegalTransition for a run that succeeded or failed.
         """
         record = yield self._operations.terminate(self._ref(run), check_reason(reason), by=actor())
         yield Hint()  # so that its worker hears of it now

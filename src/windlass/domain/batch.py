@@ -29,6 +29,14 @@ What is promised:
   locks its row first.
 - A batch ends once, since it is a run: succeeded if all its shards have succeeded, failed
   otherwise.
+- Shards follow their batch. It is a wake (`domain/child.py`) that tells of a change, and whoever
+  looks at it compares: while the batch is paused, each shard that may run is paused and marked, and
+  none that is held is let go; once it is not, the marked ones are resumed. So it does not matter in
+  which order, or how often, the wakes are looked at. A shard that an operator paused before has no
+  mark, and stays paused. The shards of a batch that was canceled, or has failed, are asked to
+  end; those of one that was terminated lose their leases.
+- A batch that is retried starts those shards anew that have not succeeded or were asked to end; the
+  rows of ``shards`` stay, so each goes on after its last flush.
 
 Units that do not fit into the input of the run (a long list, an iterator) are *staged*: written in
 pages of at most 500, before there is a run. The run is enqueued when all are there, and that seals

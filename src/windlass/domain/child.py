@@ -35,7 +35,8 @@ What happens when it dies here:
 - between the end of the last child and the record of the step: the replay looks again.
 
 A step that has failed because of its children is tried anew if an operator reopens the parent. The
-children that had succeeded stay; the others are started again, as new runs.
+children that had succeeded stay; the others are started again, as new runs. The same is true of
+those that were canceled with their parent, if the step started many and was still waiting.
 """
 
 from typing import Any

@@ -307,6 +307,7 @@ class SweepReply(msgspec.Struct, frozen=True, kw_only=True):
     crashed: int = 0  # runs that ended failed/crashed
     workers: tuple[str, ...] = ()  # the dead workers they were taken from
     spared: int = 0  # workers whose time ran out in an outage, and that may yet renew
+    asked: int = 0  # runs that run and were asked to stop or pause, because their parent has
     next_due: datetime | None = None  # the earliest timer that has not come yet
     more: bool = False  # a limit was hit: sweep again at once
 

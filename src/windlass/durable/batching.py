@@ -76,9 +76,13 @@ def run_batch(
             state=StepState.WAITING,
             value=msgspec.Raw(msgspec.json.encode({"parallel": terms.parallel})),
         )
-        for first in range(0, max(shards, 1), PAGE):
-            runs = _runs(site, request, min(PAGE, shards - first))
-            yield from ledger.start(write, first, runs, terms.parallel)
+        started = 0
+        if known is not None:  # how far did the last attempt come?
+            started = (yield from ledger.start(write, 0, (), terms.parallel)).started
+        if started < max(shards, 1):
+            for first in range(0, max(shards, 1), PAGE):
+                runs = _runs(site, request, min(PAGE, shards - first))
+                yield from ledger.start(write, first, runs, terms.parallel)
         known = yield from _ended(ledger)
     counts: BatchCounts | None = yield site.operations.get_batch(site.held.tenant, site.held.id)
     assert counts is not None, "a batch whose shards have started is there"

@@ -99,7 +99,7 @@ class Sweeper(Service):
             log.warning("runs not done by their deadline", extra={"runs": reply.overrun})
         if reply.dispatched and not self._transport.pulls:
             self._transport.publish([encode_message(run) for run in reply.dispatched])
-        if reply.dispatched or reply.reaped:
+        if reply.dispatched or reply.reaped or reply.asked:
             await self._store.anotify()
         if reply.dispatched or reply.reaped or reply.crashed or reply.expired or reply.overrun:
             self.runs_ready()  # of those that failed, their handlers' runs may be

@@ -10,12 +10,13 @@ from windlass.domain.run import Held, NewRun, RunRef
 from windlass.domain.states import Failure, Status, Verb
 from windlass.domain.step import Step, StepKind, StepState, StepWrite
 from windlass.errors import BadArguments
-from windlass.store.sqlite.control import stop_run
+from windlass.store.sqlite.control import end_now, stop_run
 from windlass.store.sqlite.enqueue import enqueue
 from windlass.store.sqlite.followers import look_at_follower
 from windlass.store.sqlite.moves import Moves
 from windlass.store.sqlite.open_transaction import OpenTransaction
 from windlass.store.sqlite.positions import FOREVER, ready_of, timer_of
+from windlass.store.sqlite.shards import lead_shards
 from windlass.store.sqlite.steps import record_steps, step_of
 from windlass.store.sqlite.values import blob_or_none, to_blob, to_error, to_id, to_raw, to_texts
 
@@ -116,6 +117,7 @@ class Tended(NamedTuple):
     """What a look at the wakes brought."""
 
     ready: tuple[RunRef, ...] = ()
+    asked: int = 0  # runs that run, and are to stop: their workers may be told
     more: bool = False  # there are more of them
 
 
@@ -126,15 +128,21 @@ def tend(tx: OpenTransaction, limit: int) -> Tended:
         return Tended()
     tx.execute_many("delete_wake", [(n,) for n, _, _ in wakes])
     ready: list[RunRef] = []
+    asked = 0
     for tenant, run in sorted({(tenant, run) for _, tenant, run in wakes}):
-        if tx.fetch_one("is_canceled", (tenant, run)) is not None:
-            _cancel_children(tx, tenant, run, limit, "its parent was canceled", detached=False)
-        else:
-            _cancel_children(tx, tenant, run, limit, "its parent began anew", detached=True)
-            ready += _move_parent(tx, tenant, run)
+        why = tx.fetch_one("ends_children", (tenant, run))
+        if why is not None:
+            asked += _cancel_children(tx, tenant, run, limit, why[0], detached=False)
+            continue
+        asked += _cancel_children(tx, tenant, run, limit, "its parent began anew", detached=True)
+        ready += _move_parent(tx, tenant, run)
+        led = lead_shards(tx, tenant, run, limit)
+        ready += led.ready
+        asked += led.asked
+        if not led.paused:
             ready += _admit_children(tx, tenant, run)
-            ready += look_at_follower(tx, tenant, run)
-    return Tended(tuple(ready), more=tx.fetch_one("any_wake") is not None)
+        ready += look_at_follower(tx, tenant, run)
+    return Tended(tuple(ready), asked, more=tx.fetch_one("any_wake") is not None)
 
 
 def _free(
@@ -221,11 +229,20 @@ def _admit_children(tx: OpenTransaction, tenant: str, run: bytes) -> list[RunRef
 
 def _cancel_children(
     tx: OpenTransaction, tenant: str, run: bytes, limit: int, reason: str, *, detached: bool
-) -> None:
-    """Cancel children of a run, all or those that it began anew without; those beyond the limit at
-    the next look."""
-    children = tx.fetch("children_to_cancel", (tenant, run, int(detached), limit + 1))
+) -> int:
+    """End children of a run, all or those that it began anew without; those beyond the limit at the
+    next look. Returns how many workers may be told."""
+    forced = not detached and tx.fetch_one("is_forced", (tenant, run)) is not None
+    name = (tenant, run, int(detached), int(forced))
+    children = tx.fetch("children_to_cancel", (*name, limit + 1))
+    asked = 0
     for (child,) in children[:limit]:
-        stop_run(tx, RunRef(tenant, to_id(child)), reason)
+        ref = RunRef(tenant, to_id(child))
+        asked += tx.fetch_one("lease_token", (tenant, child)) is not None
+        if forced:
+            end_now(tx, ref, "its batch was terminated")
+        else:
+            stop_run(tx, ref, reason)
     if len(children) > limit:
         tx.execute("insert_wake", (tenant, run))
+    return asked

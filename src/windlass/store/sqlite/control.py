@@ -72,32 +72,48 @@ def pause(
 ) -> RunRecord:
     """Stop a run that does not run for now; ask a running one to stop."""
     note_audit(tx, run, "pause", by, reason)
+    pause_run(tx, run, reason)
+    return record_now(tx, run)
+
+
+def pause_run(tx: OpenTransaction, run: RunRef, reason: str | None) -> bool:
+    """The same for its batch, which is no operator; returns whether a worker is to be told."""
     place = live_place(tx, run, Verb.PAUSE)
     if place.status is Status.RUNNING:
         if place.wanted is None:
             _want(tx, place, Intent.PAUSE, reason, EventType.PAUSE_REQUESTED)
+            return True
     elif place.status is not Status.PAUSED:
         moves = Moves(tx)
         moves.put_aside(place, reason)
         moves.apply()
-    return record_now(tx, run)
+    return False
 
 
 def resume(tx: OpenTransaction, run: RunRef, *, by: str | None = None) -> RunRecord:
     """Let a paused run go on where it was; take the request to pause a running one back."""
     note_audit(tx, run, "resume", by)
+    resume_run(tx, run)
+    return record_now(tx, run)
+
+
+def resume_run(tx: OpenTransaction, run: RunRef) -> bool:
+    """The same for its batch; returns whether it may be claimed now."""
     place = live_place(tx, run, Verb.RESUME)
     if place.wanted is Intent.PAUSE:
         _want(tx, place, None, None, EventType.RESUMED)
     elif place.status is Status.PAUSED:
         back, verb = _come_back(tx, place)
+        status = advance(Status.PAUSED, verb)
         moves = Moves(tx)
-        moves.add(back, verb, at=back.at, data={"to": advance(Status.PAUSED, verb)})
+        moves.add(back, verb, at=back.at, data={"to": status})
         moves.apply()
+        tx.execute("wake_batch", (run.tenant, back.id))
         if back.why == "held":
             # A follower: what it comes after may have ended meanwhile.
             tx.execute("insert_wake", (run.tenant, back.id))
-    return record_now(tx, run)
+        return status is Status.QUEUED
+    return False
 
 
 def terminate(
@@ -105,14 +121,20 @@ def terminate(
 ) -> RunRecord:
     """End a run now; a running one loses its lease."""
     note_audit(tx, run, "terminate", by, reason)
-    record = record_now(tx, run)
-    if record.status is Status.CANCELED:
-        return record
-    place = live_place(tx, run, Verb.TERMINATE)
-    moves = Moves(tx)
-    moves.add(place, Verb.TERMINATE, end=End(reason="terminated" if reason is None else reason))
-    moves.apply()
+    end_now(tx, run, "terminated" if reason is None else reason)
+    name = (run.tenant, to_blob(run.id))
+    if tx.execute("force_batch", name):
+        # Its shards end with it, also if it was canceled before, and one of them does not react.
+        tx.execute("insert_wake", name)
     return record_now(tx, run)
+
+
+def end_now(tx: OpenTransaction, run: RunRef, reason: str) -> None:
+    """The same for its batch, which is no operator."""
+    if record_now(tx, run).status is not Status.CANCELED:
+        moves = Moves(tx)
+        moves.add(live_place(tx, run, Verb.TERMINATE), Verb.TERMINATE, end=End(reason=reason))
+        moves.apply()
 
 
 def restart(
@@ -158,7 +180,7 @@ def _forget_steps(tx: OpenTransaction, place: Position, step: str | None) -> Non
         tx.execute("forget_children", (attempt, *name, path))
         tx.execute("free_signals", (*name, path))
     tx.execute("delete_progress", name)
-    if tx.fetch("children_to_cancel", (*name, 1, 1)):
+    if tx.fetch("children_to_cancel", (*name, 1, 0, 1)):
         tx.execute("insert_wake", name)
 
 
@@ -291,6 +313,11 @@ def _reopen(
     tx.execute("reopen_run", (options, run.tenant, blob))
     tx.execute("delete_failure", (run.tenant, blob))
     tx.execute("forget_failed_steps", (attempt, run.tenant, blob))
+    forced = tx.fetch_one("is_forced", (run.tenant, blob)) is not None
+    tx.execute("forget_failed_children", (attempt, run.tenant, blob, int(forced)))
+    tx.execute("reopen_batch", (run.tenant, blob))
+    if tx.fetch("children_to_cancel", (run.tenant, blob, 1, 0, 1)):
+        tx.execute("insert_wake", (run.tenant, blob))
     if schedule is not None:
         tx.execute("revive_live", (slot, blob, run.tenant, schedule))
     return Position(current, run.tenant, blob, job, queue, rank, attempt, 0, 0, token, seq)

@@ -141,6 +141,7 @@ class Moves:
             place = place._replace(was_why=place.why, was_at=place.at)
         data = None if reason is None else {"reason": reason}
         self.add(place, Verb.PAUSE, at=FOREVER, data=data)
+        self._add("wake_batch", name)
 
     def _arrive(
         self, place: Position, status: Status, effect: Effect, end: End, data: dict[str, Any] | None

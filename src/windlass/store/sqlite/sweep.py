@@ -45,6 +45,7 @@ def sweep(
         crashed=reaped.crashed,
         workers=tuple(reaped.workers),
         spared=len(excused),
+        asked=tended.asked,
         next_due=from_micros_or_none(next_due[0]) if next_due else None,
         more=limit in (expired, overrun, len(dispatched)) or reaped.more or tended.more,
     )

@@ -1,5 +1,5 @@
 -- A run with links has ended, was reopened or deleted: see the triggers of migrations/0004_children.sql.
--- Its parent is to be looked at, and so is the run itself if it was canceled and has children. So are those
+-- Its parent is to be looked at, and so is the run itself if its children are to end with it. So are those
 -- that come after it: see migrations/0009_followers.sql.
 create or replace function windlass.note_child() returns trigger
 language plpgsql security definer
@@ -32,7 +32,11 @@ begin
     )
     insert into windlass.wakes (tenant, run) select n.tenant, n.id from noted n;
   end if;
-  if tg_op = 'UPDATE' and new.status = 'canceled' and new.links & 2 <> 0 then
+  if tg_op = 'UPDATE' and new.links & 2 <> 0
+     and (new.status = 'canceled'
+          or new.status = 'failed'
+             and exists (select 1 from windlass.batches b
+                          where b.tenant = new.tenant and b.run = new.id)) then
     insert into windlass.wakes (tenant, run) values (new.tenant, new.id);
   end if;
   return null;

@@ -2,7 +2,8 @@
 --   a parent that waits, and whose children of that step have all ended, becomes ready;
 --   a child that is held, and has room now, becomes ready;
 --   a run that comes after others is decided, if they have ended (312_look_at_follower.sql);
---   the children of a parent that was canceled are canceled, and those of steps that it begins anew.
+--   the children of a parent that was canceled are canceled, and those of steps that it begins anew;
+--   the shards of a batch pause, go on and end with it (311_lead_shards.sql).
 -- Returns the runs that became ready.
 --
 -- Nothing here is waited for. If somebody has the parent's position locked, they may have looked at its
@@ -28,6 +29,7 @@ declare
   v_moves windlass.move[];
   v_now timestamptz;
   v_run record;
+  v_led uuid[];
 begin
   with taken as (
     delete from windlass.wakes w
@@ -66,13 +68,16 @@ begin
   select array_agg(windlass.move_from_timer(a::windlass.timers, 'due')) into v_moves from answered a;
   perform windlass.make_moves(v_moves, v_now);
   for v_run in select w.tenant, w.run from unnest(v_tenants, v_runs) as w(tenant, run) loop
-    if exists (select 1 from windlass.runs r where r.tenant = v_run.tenant and r.id = v_run.run
-                  and r.status = 'canceled') then
+    if windlass.ends_children(v_run.tenant, v_run.run) is not null then
       perform windlass.cancel_children(v_run.tenant, v_run.run, p_limit, false);
     else
       perform windlass.cancel_children(v_run.tenant, v_run.run, p_limit, true);
-      v_moves := v_moves || windlass.admit_children(v_run.tenant, v_run.run)
-                         || windlass.look_at_follower(v_run.tenant, v_run.run);
+      v_led := windlass.lead_shards(v_run.tenant, v_run.run, p_limit);
+      return query select v_run.tenant, x.id from unnest(v_led) as x(id);
+      if v_led is not null then
+        v_moves := v_moves || windlass.admit_children(v_run.tenant, v_run.run);
+      end if;
+      v_moves := v_moves || windlass.look_at_follower(v_run.tenant, v_run.run);
     end if;
   end loop;
   return query select m.tenant, m.id from unnest(v_moves) m;
@@ -145,8 +150,27 @@ begin
 end
 $$;
 
--- Cancel children of a run that was canceled, or those that it began anew without, at most p_limit; what is
--- left, or locked, for the next look. A run that was reopened meanwhile keeps its children.
+-- Why the children of a run are to end, if they are. Those of a batch end with it, however it does.
+create or replace function windlass.ends_children(p_tenant text, p_run uuid) returns text
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+begin
+  return (select case when r.status = 'canceled' then 'its parent was canceled'
+                      when r.status = 'failed'
+                           and exists (select 1 from windlass.batches b
+                                        where b.tenant = p_tenant and b.run = p_run)
+                      then 'its batch has failed' end
+            from windlass.runs r where r.tenant = p_tenant and r.id = p_run);
+end
+$$;
+
+-- End children of a run that has ended, or those that it began anew without, at most p_limit; what is
+-- left, or locked, for the next look. A run that was reopened meanwhile keeps its children. The shards of
+-- a batch that was terminated are, too: also those that were asked to end before.
 create or replace function windlass.cancel_children(
   p_tenant text, p_run uuid, p_limit integer, p_detached boolean
 )
@@ -164,17 +188,22 @@ declare
   v_ids uuid[];
   v_id uuid;
   v_done integer := 0;
+  v_told boolean := false;
+  v_why text := windlass.ends_children(p_tenant, p_run);
+  v_forced boolean := not p_detached
+    and exists (select 1 from windlass.batches b
+                 where b.tenant = p_tenant and b.run = p_run and b.forced);
 begin
-  -- Those that nobody was asked to end yet.
+  if v_why is null and not p_detached then
+    return;
+  end if;
   select array_agg(c.id order by c.id) into v_ids
     from (select c.id from windlass.children c
            where c.parent = p_run and c.tenant = p_tenant and c.state <> 'ended'
-             and case when p_detached then c.detached
-                      else exists (select 1 from windlass.runs r
-                                    where r.tenant = p_tenant and r.id = p_run
-                                      and r.status = 'canceled') end
-             and not exists (select 1 from windlass.leases l
-                              where l.tenant = c.tenant and l.id = c.id and l.intent = 'cancel')
+             and (c.detached or not p_detached)
+             and (v_forced
+                  or not exists (select 1 from windlass.leases l
+                                  where l.tenant = c.tenant and l.id = c.id and l.intent = 'cancel'))
            limit p_limit + 1) c;
   foreach v_id in array coalesce(v_ids[1:p_limit], '{}') loop
     perform 1 from windlass.timers t where t.tenant = p_tenant and t.id = v_id for update skip locked;
@@ -185,15 +214,23 @@ begin
     if not found then
       perform 1 from windlass.leases l
         where l.tenant = p_tenant and l.id = v_id for update skip locked;
+      v_told := v_told or found;
     end if;
-    if found then
-      perform windlass.stop_run(p_tenant, v_id, case when p_detached then 'its parent began anew'
-                                                     else 'its parent was canceled' end);
-      v_done := v_done + 1;
+    if not found then
+      continue;
+    elsif v_forced then
+      perform windlass.end_now(p_tenant, v_id, 'its batch was terminated');
+    else
+      perform windlass.stop_run(p_tenant, v_id,
+                                case when p_detached then 'its parent began anew' else v_why end);
     end if;
+    v_done := v_done + 1;
   end loop;
   if v_done < cardinality(v_ids) then
     insert into windlass.wakes (tenant, run) values (p_tenant, p_run);
+  end if;
+  if v_told then
+    perform pg_notify('windlass', '');  -- so that their workers ask for orders now
   end if;
 end
 $$;

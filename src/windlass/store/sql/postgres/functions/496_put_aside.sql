@@ -23,6 +23,9 @@ begin
   end if;
   v_move.at := 'infinity';
   v_move.data := case when p_reason is not null then json_build_object('reason', p_reason) end;
+  -- If it is a batch, its shards are to follow.
+  insert into windlass.wakes (tenant, run)
+  select b.tenant, b.run from windlass.batches b where b.tenant = p_tenant and b.run = p_id;
   return (select m.status from windlass.make_moves(array[v_move], windlass.now()) as m(status));
 end
 $$;

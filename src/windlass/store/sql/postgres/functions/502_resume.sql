@@ -10,6 +10,22 @@ set lock_timeout = '5s'
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
+begin
+  perform windlass.resume_run(p_tenant, p_id);
+  perform windlass.note_audit(p_tenant, 'run', p_id::text, 'resume', p_by, null, null);
+  return query select * from windlass.get_runs(p_tenant, array[p_id]);
+end
+$$;
+
+-- The same for its batch, which is no operator; whether it may be claimed now.
+create or replace function windlass.resume_run(p_tenant text, p_id uuid)
+returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
 declare
   v_place record;
   v_timer windlass.timers;
@@ -43,13 +59,15 @@ begin
         when v_timer.was_why = 'wait' then 'resume_wait' else 'resume_timer' end;
       v_move.data := json_build_object('to', windlass.next_status('paused', v_move.verb));
       perform windlass.make_moves(array[v_move], v_now);
-      if v_timer.was_why = 'held' then
-        -- What it comes after may have ended meanwhile.
-        insert into windlass.wakes (tenant, run) values (p_tenant, p_id);
-      end if;
+      -- Of a batch, its shards are to follow. Of a follower, what it comes after may have ended meanwhile.
+      insert into windlass.wakes (tenant, run)
+      select p_tenant, p_id
+       where v_timer.was_why = 'held'
+          or exists (select 1 from windlass.batches b
+                      where b.tenant = p_tenant and b.run = p_id);
+      return v_move.verb = 'resume';
     end if;
   end if;
-  perform windlass.note_audit(p_tenant, 'run', p_id::text, 'resume', p_by, null, null);
-  return query select * from windlass.get_runs(p_tenant, array[p_id]);
+  return false;
 end
 $$;

@@ -12,6 +12,28 @@ set lock_timeout = '5s'
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
+begin
+  perform windlass.end_now(p_tenant, p_id,
+                           coalesce(windlass.check_words('terminate', 'reason', p_reason, 10000),
+                                    'terminated'));
+  -- The shards of a batch end with it, also if it was canceled before, and one of them does not react.
+  update windlass.batches b set forced = true where b.tenant = p_tenant and b.run = p_id;
+  if found then
+    insert into windlass.wakes (tenant, run) values (p_tenant, p_id);
+  end if;
+  perform windlass.note_audit(p_tenant, 'run', p_id::text, 'terminate', p_by, p_reason, null);
+  return query select * from windlass.get_runs(p_tenant, array[p_id]);
+end
+$$;
+
+-- The same for its batch, which is no operator.
+create or replace function windlass.end_now(p_tenant text, p_id uuid, p_reason text) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
 declare
   v_move windlass.move;
   v_lease windlass.leases;
@@ -36,13 +58,10 @@ begin
     exit when v_status is not null;
   end loop;
   if v_move.id is not null then
-    v_move.reason := coalesce(windlass.check_words('terminate', 'reason', p_reason, 10000),
-                              'terminated');
+    v_move.reason := p_reason;
     perform windlass.make_moves(array[v_move], windlass.now());
   elsif v_status is null then
     raise exception 'run % keeps moving, try again', p_id using errcode = '40001';
   end if;
-  perform windlass.note_audit(p_tenant, 'run', p_id::text, 'terminate', p_by, p_reason, null);
-  return query select * from windlass.get_runs(p_tenant, array[p_id]);
 end
 $$;

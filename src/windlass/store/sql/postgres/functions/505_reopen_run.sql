@@ -51,6 +51,7 @@ begin
   update windlass.steps s set generation = -v_run.attempt
    where s.tenant = p_tenant and s.run = p_id and s.generation = 0
      and s.state in ('failed', 'retrying');
+  perform windlass.forget_failed_children(p_tenant, p_id, v_run.attempt);
   if v_run.schedule is not null then
     -- It lives again, and its schedule's overlap is judged by that. The lock waits for whoever
     -- is just judging, and keeps the schedule from being deleted meanwhile.
@@ -68,5 +69,46 @@ begin
              p_verb, false, false, null,
              null, null, null, null, null,
              null, null, null)::windlass.move;
+end
+$$;
+
+-- A step that waits for many children is taken up again, as its run is reopened: those that have not
+-- succeeded, or were asked to end, are started anew. A batch that was stopped or terminated may go on.
+create or replace function windlass.forget_failed_children(p_tenant text, p_id uuid, p_attempt integer)
+returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_path text;
+  v_forced boolean := exists (select 1 from windlass.batches b
+                               where b.tenant = p_tenant and b.run = p_id and b.forced);
+begin
+  for v_path in
+    select s.path from windlass.steps s
+     where s.tenant = p_tenant and s.run = p_id and s.generation = 0 and s.kind = 'children'
+       and s.state = 'waiting'
+  loop
+    update windlass.children c
+       set generation = -p_attempt, detached = c.state <> 'ended'
+     where c.parent = p_id and c.tenant = p_tenant and c.generation = 0 and c.path = v_path
+       and case when c.state = 'ended'
+                then (select r.status from windlass.runs r
+                       where r.tenant = p_tenant and r.id = c.id limit 1)
+                     is distinct from 'succeeded'
+                else v_forced or exists (select 1 from windlass.leases l
+                                          where l.tenant = p_tenant and l.id = c.id
+                                            and l.intent = 'cancel') end;
+    if found then
+      insert into windlass.wakes (tenant, run) values (p_tenant, p_id);
+    end if;
+  end loop;
+  update windlass.batches b set stopped = null, forced = false
+   where b.tenant = p_tenant and b.run = p_id and (b.stopped is not null or b.forced);
 end
 $$;

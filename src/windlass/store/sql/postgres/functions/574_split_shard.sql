@@ -1,6 +1,6 @@
 -- Give the units of a shard from p_at to p_until, its end, to a new one, under the token of its lease. p_run: the
--- new shard's run, as for windlass.enqueue_many. False: it ends elsewhere, is past that unit, or the
--- batch has as many shards at work as it may. Null: the lease, or its place, is lost.
+-- new shard's run, as for windlass.enqueue_many. False: it ends elsewhere, is past that unit, the batch is
+-- paused, or it has as many shards at work as it may. Null: the lease, or its place, is lost.
 --
 -- Whoever starts children of that step, or lets held ones go, has its row locked; so have we, and count
 -- in a later statement.
@@ -33,7 +33,11 @@ begin
               where c.tenant = p_tenant and c.id = v_new and c.parent = v_place.batch) then
     return true;
   end if;
+  -- Whoever pauses shards has this locked, and we look in a later statement.
+  perform 1 from windlass.batches b where b.tenant = p_tenant and b.run = v_place.batch for update;
   if v_parallel is null
+     or exists (select 1 from windlass.timers t
+                 where t.tenant = p_tenant and t.id = v_place.batch and t.why = 'paused')
      or (select count(*) from windlass.children c
           where c.parent = v_place.batch and c.tenant = p_tenant and c.generation = 0
             and c.path = v_place.path and c.state <> 'ended') >= v_parallel then

@@ -10,7 +10,7 @@ select c.parent, c.n, c.root, c.path
 -- name: put_batch
 insert into batches (tenant, run, total, size, shards)
 values (:tenant, :run, :total, :size, :shards)
-on conflict (tenant, run) do update set stopped = null
+on conflict (tenant, run) do update set stopped = null, forced = 0
 
 -- name: delete_batch
 delete from batches where tenant = :tenant and run = :run
@@ -65,14 +65,17 @@ update batches set stopped = 'max_failed'
 select stopped from batches where tenant = :tenant and run = :batch
 
 -- name: split_state
--- Where a shard ends, which unit comes next, how many shards there are, how many are live, and may be.
+-- Where a shard ends, which unit comes next, how many shards there are, how many are live, and may be: none
+-- while the batch is paused.
 select s.until, s.first + s.succeeded + s.failed, b.shards,
        (select count(*) from children c
          where c.tenant = s.tenant and c.parent = s.batch and c.generation = 0 and c.path = :path
            and c.state <> 'ended'),
        (select json_extract(t.value, '$.parallel') from steps t
          where t.tenant = s.tenant and t.run = s.batch and t.generation = 0 and t.path = :path
-           and t.state = 'waiting')
+           and t.state = 'waiting'
+           and not exists (select 1 from timers w where w.tenant = s.tenant and w.id = s.batch
+                              and w.why = 'paused'))
   from shards s join batches b on b.tenant = s.tenant and b.run = s.batch
  where s.tenant = :tenant and s.batch = :batch and s.n = :n
 
@@ -97,3 +100,45 @@ select coalesce(b.total, case when count(s.n) > 0 and min(s.done) = 1
 -- name: list_failed_units
 select n, shard, unit, error from unit_failures
  where tenant = :tenant and batch = :batch and n > :after order by n limit :limit
+
+-- name: is_batch
+select 1 from batches where tenant = :tenant and run = :run
+
+-- name: is_paused
+select 1 from timers where tenant = :tenant and id = :id and why = 'paused'
+
+-- name: wake_batch
+-- A batch was paused, or goes on: its shards are to follow.
+insert into wakes (tenant, run) select tenant, run from batches where tenant = :tenant and run = :run
+
+-- name: force_batch
+-- A batch was terminated.
+update batches set forced = 1 where tenant = :tenant and run = :run
+
+-- name: reopen_batch
+update batches set stopped = null, forced = 0 where tenant = :tenant and run = :run
+
+-- name: is_forced
+select 1 from batches where tenant = :tenant and run = :run and forced = 1
+
+-- name: shards_to_pause
+-- Those that may run, and that nobody has paused, or asked to stop.
+select c.id from children c
+ where c.tenant = :tenant and c.parent = :batch and c.generation = 0 and c.path = :path
+   and c.state = 'live' and c.state <> 'ended' and c.paused = 0
+   and not exists (select 1 from timers t where t.tenant = c.tenant and t.id = c.id
+                      and t.why = 'paused')
+   and not exists (select 1 from leases l where l.tenant = c.tenant and l.id = c.id
+                      and l.intent is not null)
+ limit :limit
+
+-- name: shards_to_resume
+select id from children
+ where tenant = :tenant and parent = :batch and path = :path and paused = 1
+ limit :limit
+
+-- name: mark_paused
+update children set paused = :paused where tenant = :tenant and id = :id
+
+-- name: ended_child
+select 1 from children where tenant = :tenant and id = :id and state = 'ended'

@@ -77,13 +77,34 @@ select id from children
 -- name: free_child
 update children set state = 'live' where tenant = :tenant and id = :id
 
--- name: is_canceled
-select 1 from runs where tenant = :tenant and id = :id and status = 'canceled'
+-- name: ends_children
+-- Why the children of a run are to end, if they are. Those of a batch end with it, however it does.
+select iif(r.status = 'canceled', 'its parent was canceled', 'its batch has failed') from runs r
+ where r.tenant = :tenant and r.id = :id
+   and (r.status = 'canceled'
+        or r.status = 'failed'
+           and exists (select 1 from batches b where b.tenant = r.tenant and b.run = r.id))
 
 -- name: children_to_cancel
--- Those that nobody was asked to end yet: all, or those that their parent began anew without.
+-- Those that nobody was asked to end yet: all, or those that their parent began anew without. By force, also
+-- those that were asked.
 select c.id from children c
  where c.tenant = :tenant and c.parent = :parent and c.detached >= :detached and c.state <> 'ended'
-   and not exists (select 1 from leases l where l.tenant = c.tenant and l.id = c.id
-                      and l.intent = 'cancel')
+   and (:forced
+        or not exists (select 1 from leases l where l.tenant = c.tenant and l.id = c.id
+                          and l.intent = 'cancel'))
  limit :limit
+
+-- name: forget_failed_children
+-- A step that waits for many is taken up again: those that have not succeeded, or were asked to end, are
+-- started anew.
+update children set generation = -:attempt, detached = iif(state = 'ended', 0, 1)
+ where tenant = :tenant and parent = :parent and generation = 0
+   and path in (select s.path from steps s
+                 where s.tenant = :tenant and s.run = :parent and s.generation = 0
+                   and s.kind = 'children' and s.state = 'waiting')
+   and case when state = 'ended'
+            then not exists (select 1 from runs r where r.tenant = children.tenant
+                                and r.id = children.id and r.status = 'succeeded')
+            else :forced or exists (select 1 from leases l where l.tenant = children.tenant
+                                       and l.id = children.id and l.intent = 'cancel') end
