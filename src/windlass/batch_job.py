@@ -8,7 +8,9 @@ import msgspec
 from windlass.batches import BatchHandler, BatchSummary
 from windlass.client import Request, Run
 from windlass.client.enqueue import enqueue
+from windlass.domain.artifact import Artifact
 from windlass.domain.batch import MOST_PAGE, MOST_SHARDS, PAGE_BYTES
+from windlass.domain.records import FileUnits, format_of
 from windlass.domain.units import encode_unit, wire_of
 from windlass.errors import BadOption, UsageError
 from windlass.job import Job, Membership
@@ -112,9 +114,9 @@ class BatchJob(Job[..., ..., Any, BatchSummary]):
             raise BadOption("units", f"batch {self.name!r} needs them: enqueue(units=…)")
         units = args[0] if args else others.pop("units")
         if isinstance(units, (str, bytes, Mapping)) or not isinstance(
-            units, (Iterable, AsyncIterable)
+            units, (Iterable, AsyncIterable, Artifact, FileUnits)
         ):
-            why = f"{type(units).__name__} is not a range, a list, or an iterable"
+            why = f"{type(units).__name__} is not a range, a list, or an iterable, nor an artifact"
             raise BadOption("units", why)
         return units, others
 
@@ -122,6 +124,10 @@ class BatchJob(Job[..., ..., Any, BatchSummary]):
         """The units as the input has them; None if they do not fit, or nobody knows how many."""
         if units is None:
             return {}
+        if isinstance(units, Artifact):
+            units = FileUnits(artifact=units, format=format_of(units))
+        if isinstance(units, FileUnits):
+            return {"artifact": units.artifact, "format": units.format}
         if isinstance(units, range):
             self._check_shards(len(units))
             return wire_of(units)

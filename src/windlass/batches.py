@@ -184,6 +184,7 @@ def _site(ctx: Any, desk: Any) -> Site:
         operations=ctx._store.operations,
         held=ctx._held,
         sources=desk.sources,
+        opening=ctx.artifacts.open,
     )
 
 

@@ -108,6 +108,27 @@ def test_the_place_of_a_source_is_flushed_with_its_counts(drive: Driver) -> None
     assert (found.total, found.processed, found.shards_done) == (9, 9, 1)
 
 
+def test_shards_of_a_file_begin_at_their_bytes(drive: Driver) -> None:
+    new = NewBatch(total=25, size=10, shards=3, begins=[5, 105, 205])
+    _, shards = begin(drive, new)
+    claimed = drive.take(shards[1])
+    shard = opened(drive, claimed)
+    assert (shard.first, shard.until, value_of(shard.place)) == (
+        10,
+        20,
+        {"unit": 10, "offset": 105},
+    )
+    flush(drive, held_of(claimed), 4, place=raw({"unit": 14, "offset": 145}))
+    half = drive.new()
+    assert drive.call(drive.ops.split_shard(held_of(claimed), 17, 20, half)) is True
+    shard = opened(drive, drive.take(RunRef(half.tenant, half.id)))
+    assert (shard.first, shard.until, value_of(shard.place)) == (
+        17,
+        20,
+        {"unit": 14, "offset": 145},
+    )
+
+
 def test_more_failures_than_allowed_stop_the_batch(drive: Driver) -> None:
     parent, shards = begin(drive)
     one, two = drive.take(shards[0]), drive.take(shards[1])

@@ -462,6 +462,22 @@ def test_a_batch_is_paused_and_goes_on(load: Load) -> None:
     assert end(page.app, run).raw_result["succeeded"] == 10_000
 
 
+@pytest.mark.examples(BATCHES, "orders.py")
+def test_a_batch_reads_an_artifact(load: Load) -> None:
+    page = load("orders.py")
+    rows = ["number,note", *(f"{number},hello" for number in range(1000))]
+    run = page.load.enqueue(units=page.app.artifacts.put("orders.csv", "\n".join(rows).encode()))
+    assert end(page.app, run).raw_result["total"] == 1000
+    assert sorted(page.seen) == list(range(1000))
+
+
+@pytest.mark.examples(BATCHES, "sources.py")
+def test_a_batch_reads_rows_by_key(load: Load) -> None:
+    page = load("sources.py")
+    assert end(page.app, page.greet.enqueue()).raw_result["total"] == 1200
+    assert len(page.greeted) == 1200
+
+
 @pytest.mark.examples(BATCHES, "mails.py")
 def test_failed_units_of_a_batch_are_done_again(load: Load) -> None:
     page = load("mails.py")

@@ -75,6 +75,14 @@ class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
     total: int | None
     size: int
     shards: int
+    begins: Sequence[int] = ()  # the bytes at which the shards of a file begin
+
+
+class FilePlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a shard is in a file: at which byte the record of which unit begins."""
+
+    unit: int
+    offset: int
 
 
 class BatchRow(msgspec.Struct, frozen=True, kw_only=True):

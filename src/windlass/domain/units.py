@@ -5,6 +5,7 @@ In the input of a run they are one of
 - ``[7, 8, 9]``: the units themselves;
 - ``{"range": [start, stop, step]}``: numbers, as Python's `range` counts them;
 - ``{"staged": 12000}``: so many, staged under the id of the run;
+- ``{"artifact": {…}, "format": "ndjson"}``: the records of an artifact (`domain/records.py`);
 - nothing, if the batch has a source.
 
 The function of a batch takes the context, if it wants it, then the unit. What it takes besides is
@@ -21,6 +22,8 @@ import msgspec
 
 from windlass import codec
 from windlass.domain import reflection
+from windlass.domain.artifact import Artifact
+from windlass.domain.records import FileUnits, Format, format_of
 from windlass.domain.reflection import Hints
 from windlass.domain.signature import Signature
 from windlass.errors import BadArguments, BadOption
@@ -36,15 +39,18 @@ class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     range: tuple[int, int, int] | None = None
     staged: int | None = None
+    artifact: Artifact | None = None
+    format: Format | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Units:
     """The units of one batch."""
 
-    total: int | None  # None: they come from a source
+    total: int | None  # None: they come from a source, or are not counted yet
     numbers: range | None = None
     listed: tuple[msgspec.Raw, ...] | None = None
+    file: FileUnits | None = None
 
     @property
     def staged(self) -> bool:
@@ -62,6 +68,7 @@ class UnitCall:
     is_async: bool
     unit: str
     decoder: msgspec.json.Decoder[msgspec.Struct]
+    lax: msgspec.json.Decoder[msgspec.Struct]
     arguments: Signature
     """What is the same for all units: of the function, and of its source."""
     own: frozenset[str]
@@ -87,27 +94,34 @@ class UnitCall:
                 "handler", f"batch {name!r} has an argument units, which it needs itself"
             )
         ordered = sorted(found.values(), key=lambda p: p.default is not Parameter.empty)
-        units = [] if source is not None else [Parameter("units", Parameter.POSITIONAL_OR_KEYWORD)]
+        # With a source, none are given, except those of another run that had failed.
+        default = Parameter.empty if source is None else None
+        units = [Parameter("units", Parameter.POSITIONAL_OR_KEYWORD, default=default)]
         context = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD)
+        decoder = reflection.make_decoder(
+            [unit.replace(name=_UNIT)], _renamed(hints, unit.name), name, strict=True
+        )
         return cls(
             function=function,
             source=source,
             takes_context=takes_context,
             is_async=reflection.is_coroutine_handler(function),
             unit=unit.name,
-            decoder=reflection.make_decoder(
-                [unit.replace(name=_UNIT)], _renamed(hints, unit.name), name, strict=True
-            ),
+            decoder=decoder,
+            lax=msgspec.json.Decoder(decoder.type, strict=False, dec_hook=decoder.dec_hook),
             arguments=Signature.of(_Shape([context, *ordered]), job=name),
             own=frozenset(each.name for each in others),
             sources=frozenset(each.name for each in wanted),
-            signature=inspect.Signature([context, *units, *ordered]),
+            signature=inspect.Signature(
+                [context, *units, *ordered] if source is None else [context, *ordered, *units]
+            ),
         )
 
-    def read_unit(self, data: msgspec.Raw) -> Any:
-        """A unit, as the function wants it. Raises BadArguments."""
+    def read_unit(self, data: msgspec.Raw, *, lax: bool = False) -> Any:
+        """A unit, as the function wants it; `lax` if all values are text. Raises BadArguments."""
+        decode = self.lax.decode if lax else self.decoder.decode
         try:
-            (value,) = msgspec.structs.astuple(self.decoder.decode(b'{"unit":%b}' % bytes(data)))
+            (value,) = msgspec.structs.astuple(decode(b'{"unit":%b}' % bytes(data)))
         except (ValueError, RecursionError) as error:
             raise BadArguments(self.arguments.job, f"got a wrong {self.unit}: {error}") from error
         return value
@@ -122,7 +136,7 @@ class UnitCall:
     def read_units(self, input: msgspec.Raw) -> Units:
         """The units that the input of a run names. Raises BadArguments."""
         given = _members(input).get("units", _NONE)
-        if self.source is not None:
+        if self.source is not None and bytes(given) == b"null":
             return Units(total=None)
         return self.check_units(given)
 
@@ -134,6 +148,10 @@ class UnitCall:
                 listed = _list(text)
                 return Units(total=len(listed), listed=listed)
             wire = msgspec.json.decode(text, type=_Wire)
+            if wire.artifact is not None and wire.range is None and wire.staged is None:
+                kind = wire.format or format_of(wire.artifact)
+                file = FileUnits(artifact=wire.artifact, format=kind)
+                return Units(total=None, file=file)
             if wire.range is not None and wire.staged is None:
                 numbers = range(*wire.range)
                 return Units(total=len(numbers), numbers=numbers)
@@ -143,7 +161,8 @@ class UnitCall:
             pass
         raise BadArguments(
             self.arguments.job,
-            'takes units as a list, or as {"range": [start, stop, step]}',
+            'takes units as a list, as {"range": [start, stop, step]}, or as {"artifact": …, '
+            '"format": …}',
             "units",
         )
 

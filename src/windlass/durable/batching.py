@@ -21,12 +21,14 @@ from windlass.domain.batch import (
 )
 from windlass.domain.child import PAGE
 from windlass.domain.outcome import Cancel, Snooze
+from windlass.domain.records import FileUnits
 from windlass.domain.run import Held, NewRun
 from windlass.domain.states import Status
 from windlass.domain.step import Step, StepKind, StepState, StepWrite
 from windlass.domain.units import UnitCall, Units
 from windlass.durable.acts import UNITS, Body, StepFlow, Wait
 from windlass.durable.children import RunRequest
+from windlass.durable.filed import Census, Opening, Reading, take_census
 from windlass.durable.ledger import Ledger
 from windlass.durable.tally import Tally, Unit
 from windlass.errors import BatchFailed, LeaseLost, UsageError
@@ -56,6 +58,7 @@ class Site:
     operations: Operations
     held: Held
     sources: Sources
+    opening: Opening  # opens an artifact
 
 
 class Paused:
@@ -101,8 +104,12 @@ def _plan(site: Site, terms: Terms, units: Units, *, begins: bool) -> StepFlow[i
         counts: BatchCounts | None = yield site.operations.get_batch(site.held.tenant, site.held.id)
         if counts is not None:
             return counts.shards
-    size, total = terms.shard_size, units.total
-    new = NewBatch(total=total, size=size, shards=1 if total is None else -(-total // size))
+    size, total, offsets = terms.shard_size, units.total, list[int]()
+    if units.file is not None and anew:
+        census: Census = yield Body(PLAN, take_census, (site.opening, units.file, size), {}, None)
+        total, offsets = census.total, census.begins
+    shards = 1 if total is None else -(-total // size)
+    new = NewBatch(total=total, size=size, shards=shards, begins=offsets)
     row: BatchRow | None = yield site.operations.open_batch(site.held, new, anew)
     if row is None:
         raise LeaseLost(site.held.id, site.held.token)
@@ -249,6 +256,8 @@ class Supply:
 
     def next(self, tally: Tally) -> StepFlow[Any]:
         """Units to go on with, at most as many as are flushed at once; None: there are no more."""
+        if self._units.file is not None:
+            return self._from_file(self._units.file, tally)
         if self._units.total is None:
             return self._from_source(tally)
         assert tally.until is not None
@@ -273,6 +282,18 @@ class Supply:
         for n in range(first, until):
             value = numbers[n]
             yield Unit(n, partial(_same, value), partial(_encoded, value))
+
+    def _from_file(
+        self, file: FileUnits, tally: Tally
+    ) -> Iterator[Unit] | AsyncIterator[Unit] | None:
+        if tally.until is not None and tally.next >= tally.until:
+            return None
+        if self._source is None:
+            reading = Reading(file, self._call, self._shard, tally)
+            follow = reading.afollow if self._call.is_async else reading.follow
+            self._source = follow(self._site.opening)
+        found: Iterator[Unit] | AsyncIterator[Unit] = self._source
+        return found
 
     def _from_source(self, tally: Tally) -> Iterator[Unit] | AsyncIterator[Unit]:
         if self._source is None:

@@ -15,6 +15,7 @@ from windlass.errors import LeaseLost
 _TURN = 0.02  # seconds after which units on a loop let others run
 _FLUSH = 1.0  # seconds after which a shard writes down how far it is
 _MOST_FAILURES = 100  # of one flush: errors are large
+_MOST_FAILED_BYTES = 4 * 1024 * 1024  # and so may units be
 
 
 class Unit:
@@ -50,6 +51,7 @@ class Tally:
         self.done = shard.done
         self._place: object = None
         self._failures: list[UnitFailure] = []
+        self._failed_bytes = 0
         self._unit: Unit | None = None
         self._flushed_at = monotonic()
         self._flushed = self.processed
@@ -90,6 +92,7 @@ class Tally:
         return (
             self.processed - self._flushed >= MOST_PAGE
             or len(self._failures) >= _MOST_FAILURES
+            or self._failed_bytes >= _MOST_FAILED_BYTES
             or self._monotonic() - self._flushed_at >= _FLUSH
             or self._is_interrupted()
         )
@@ -116,6 +119,7 @@ class Tally:
             self.failed += 1
             told = UnitFailure(n=unit.n, unit=unit.raw(), error=describe_error(error))
             self._failures.append(told)
+            self._failed_bytes += len(bytes(told.unit))
         else:
             return False
         self._place = unit.place
@@ -142,6 +146,7 @@ class Tally:
         """What was done so far is written."""
         self._flushed, self._flushed_at = self.processed, self._monotonic()
         self._failures.clear()
+        self._failed_bytes = 0
 
     def _encoded_place(self) -> msgspec.Raw:
         if self._place is None:
@@ -172,6 +177,9 @@ async def arun_units(
                 await call(unit.read())
             if tally.due:
                 return
+            if loop.time() - turn > _TURN:
+                await asyncio.sleep(0)
+                turn = loop.time()
         return
     for unit in units:
         with tally.count(unit):

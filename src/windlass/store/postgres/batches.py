@@ -27,7 +27,8 @@ _units = msgspec.json.Decoder(tuple[msgspec.Raw, ...]).decode
 
 def open_batch(held: Held, batch: NewBatch, anew: bool) -> Statement[BatchRow | None]:
     """The batch that a run is."""
-    parameters = (*_lease(held), batch.total, batch.size, batch.shards, anew)
+    begins = _encode(batch.begins).decode()
+    parameters = (*_lease(held), batch.total, batch.size, batch.shards, anew, begins)
     return Statement("open_batch", parameters, _kept(BatchRow), about=held.id)
 
 

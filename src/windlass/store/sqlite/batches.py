@@ -10,6 +10,7 @@ from windlass.domain.batch import (
     BatchCounts,
     BatchRow,
     FailedUnit,
+    FilePlace,
     Flushed,
     NewBatch,
     Shard,
@@ -49,6 +50,12 @@ def open_batch(tx: OpenTransaction, held: Held, batch: NewBatch, anew: bool) -> 
         for statement in ("delete_batch", "delete_shards", "delete_unit_failures"):
             tx.execute(statement, name)
     tx.execute("put_batch", (*name, batch.total, batch.size, batch.shards))
+    rows = [
+        (*name, n, n * batch.size, min(batch.total or 0, (n + 1) * batch.size),
+         to_json(FilePlace(unit=n * batch.size, offset=offset)))
+        for n, offset in enumerate(batch.begins)
+    ]  # fmt: skip
+    tx.execute_many("put_shard", rows)
     ((total, size, shards, stopped),) = tx.fetch("get_batch_row", name)
     return BatchRow(total=total, size=size, shards=shards, stopped=stopped)
 
@@ -112,14 +119,14 @@ def split_shard(tx: OpenTransaction, held: Held, at: int, until: int, run: NewRu
     row = tx.fetch_one("split_state", bindings)
     if row is None:
         return False
-    end, next, shards, unfinished, parallel = row
+    end, next, shards, where, unfinished, parallel = row
     if end != until or not next < at < until or shards >= MOST_SHARDS:
         return False
     if parallel is None or unfinished >= parallel:
         return False
     tx.execute("shorten_shard", (at, *batch, place.n))
     tx.execute("add_shard", batch)
-    tx.execute("put_shard", (*batch, shards, at, until))
+    tx.execute("put_shard", (*batch, shards, at, until, where))
     enqueue(tx, [run])
     child = (held.tenant, to_blob(run.id))
     tx.execute("insert_child", (*child, place.batch, place.root, place.path, shards, "live"))

@@ -55,8 +55,10 @@ begin
   if not found then
     perform windlass.refuse('split_shard', 'batch', 'has as many shards as it may');
   end if;
-  insert into windlass.shards (tenant, batch, n, first, until)
-  values (p_tenant, v_place.batch, v_n, p_at, p_until);
+  -- In a file the new one begins where this one is, and skips what is not its own.
+  insert into windlass.shards (tenant, batch, n, first, until, place)
+  select p_tenant, v_place.batch, v_n, p_at, p_until, s.place from windlass.shards s
+   where s.tenant = p_tenant and s.batch = v_place.batch and s.n = v_place.n;
   perform windlass.enqueue_many(json_build_array(p_run), false);
   insert into windlass.children (tenant, id, parent, root, path, n, state)
   values (p_tenant, v_new, v_place.batch, v_place.root, v_place.path, v_n, 'live');

@@ -1,7 +1,7 @@
 -- Batches, their shards and units: see domain/batch.py.
 
 -- name: open_batch
-select windlass.open_batch(%s, %s::uuid, %s::bigint, %s::bigint, %s::integer, %s::integer, %s)::text
+select windlass.open_batch(%s, %s::uuid, %s::bigint, %s::bigint, %s::integer, %s::integer, %s, %s::json)::text
 
 -- name: open_shard
 select windlass.open_shard(%s, %s::uuid, %s::bigint)::text

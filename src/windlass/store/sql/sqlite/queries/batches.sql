@@ -35,8 +35,8 @@ select b.tenant, b.run, :n, iif(b.total is null, 0, :n * b.size),
                     where s.tenant = b.tenant and s.batch = b.run and s.n = :n)
 
 -- name: put_shard
-insert into shards (tenant, batch, n, first, until)
-values (:tenant, :batch, :n, :first, :until)
+insert into shards (tenant, batch, n, first, until, place)
+values (:tenant, :batch, :n, :first, :until, :place)
 on conflict (tenant, batch, n) do nothing
 
 -- name: get_shard
@@ -65,9 +65,9 @@ update batches set stopped = 'max_failed'
 select stopped from batches where tenant = :tenant and run = :batch
 
 -- name: split_state
--- Where a shard ends, which unit comes next, how many shards there are, how many are live, and may be: none
+-- Where a shard ends, which unit comes next, how many shards there are, its place in a file, how many are live, and may be: none
 -- while the batch is paused.
-select s.until, s.first + s.succeeded + s.failed, b.shards,
+select s.until, s.first + s.succeeded + s.failed, b.shards, s.place,
        (select count(*) from children c
          where c.tenant = s.tenant and c.parent = s.batch and c.generation = 0 and c.path = :path
            and c.state <> 'ended'),
