@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -83,23 +84,42 @@ async def test_rows_of_csv_become_what_the_function_wants(app: Windlass) -> None
     assert min(seen, key=lambda order: order.number) == Order(0, 'line 1\nline "0", or so')
 
 
-async def test_a_shard_of_a_file_goes_on_at_its_byte_and_is_split(app: Windlass) -> None:
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_shard_of_a_file_goes_on_at_its_byte(app: Windlass, is_async: bool) -> None:
     seen: Counter[str] = Counter()
 
-    @app.batch(shard_size=400, parallel=4, split_after=0.01, seat_time="0s")
     def walk(unit: str) -> None:
         seen[unit] += 1
-        if len(seen) in (100, 300):
-            raise KeyError(unit)
 
-    names = "".join(f"name {n}\n" for n in range(1200))
-    artifact = await app.artifacts.aput("names.txt", names.encode())
-    run = await walk.aenqueue(units=units.lines(artifact))
+    async def awalk(unit: str) -> None:
+        seen[unit] += 1
+
+    job = app.batch(shard_size=1300, split_after=None, seat_time="0s")(awalk if is_async else walk)
+    names = "".join(f"name {n}\n" for n in range(2600))
+    run = await job.aenqueue(units=units.lines(await app.artifacts.aput("names", names.encode())))
+    async with working(app):
+        ended = await run.await_end(timeout=30)
+    assert ended.result["succeeded"] == 2600  # type: ignore[index]
+    assert [shard.attempt for shard in await ended.achildren()] == [3, 3]  # 500 units each
+    assert seen == Counter({f"name {n}": 1 for n in range(2600)})
+
+
+async def test_half_of_a_shard_of_a_file_begins_where_it_should(app: Windlass) -> None:
+    seen: Counter[str] = Counter()
+
+    @app.batch(shard_size=700, parallel=2, split_after=0.01)
+    def walk(unit: str) -> None:
+        seen[unit] += 1
+        time.sleep(0.003)
+
+    names = "".join(f"name {n}\n" for n in range(700))
+    run = await walk.aenqueue(units=units.lines(await app.artifacts.aput("names", names.encode())))
     async with working(app):
         ended = await run.await_end(timeout=30)
     counts = await ended.abatch_counts()
-    assert (counts.total, counts.processed) == (1200, 1200)
-    assert seen == Counter({f"name {n}": 1 for n in range(1200)})
+    assert counts.shards > 1
+    assert (counts.total, counts.succeeded) == (700, 700)
+    assert seen == Counter({f"name {n}": 1 for n in range(700)})
 
 
 async def test_an_empty_file_is_a_batch_of_nothing(app: Windlass) -> None:
