@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.history import History, violations
-from tests.conformance.kit import Driver, held_of, make_finish, raw, value_of
+from tests.conformance.kit import LEASE, Driver, held_of, make_finish, raw, value_of
 from windlass.domain.batch import BatchCounts, BatchRow, NewBatch, Shard, ShardWrite, UnitFailure
 from windlass.domain.outcome import Outcome
 from windlass.domain.report import ErrorInfo
@@ -92,6 +92,19 @@ def test_a_shard_goes_on_after_its_last_flush(drive: Driver) -> None:
     (unit,) = drive.call(drive.ops.list_failed_units(parent.tenant, parent.id, -1, 10))
     assert (unit.n, unit.shard, unit.error.message, value_of(unit.unit)) == (12, 1, "no", "unit 12")
     assert drive.call(drive.ops.list_failed_units(parent.tenant, parent.id, 12, 10)) == []
+
+
+def test_a_shard_that_gets_on_is_forgiven_its_crashes(drive: Driver) -> None:
+    _, shards = begin(drive)
+    crashes = []
+    for done in (0, 2, 2, 2):
+        claimed = drive.take(shards[0])
+        crashes.append(claimed.crash_count)
+        opened(drive, claimed)
+        flush(drive, held_of(claimed), done)
+        drive.advance(LEASE + 1)
+        drive.sweep(reap=True, max_crashes=10)
+    assert crashes == [0, 1, 1, 2]
 
 
 def test_the_place_of_a_source_is_flushed_with_its_counts(drive: Driver) -> None:

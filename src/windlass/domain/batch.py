@@ -17,6 +17,8 @@ What is promised:
   before its attempt ends. A flush is one transaction under the token of the shard's lease: the
   counts, the place and the units that failed, with their errors. So a shard whose worker dies goes
   on after its last flush: the units since then are done again, and each is counted once.
+- A flush with new units takes the crashes of the shard's run back to zero. So a shard that gets on
+  outlives any number of workers, and one with a unit that kills each of them is found out.
 - The number of a shard is its place among the children of the batch. One that is started anew,
   because an operator retries the batch, goes on where its predecessor stopped. A predecessor that
   still runs, after a restart, can write nothing: it is no longer linked to the batch.

@@ -186,7 +186,7 @@ def run_shard(
             return Snooze(pause)
         stopped = yield from _stretch(site, terms, tally, supply, body)
         ledger.check(UNITS)
-        if _should_split(terms, tally) and monotonic() - asked_at >= 1.0:
+        if _should_split(terms, tally, monotonic() - asked_at):
             asked_at = monotonic()
             yield from _split(site, tally, shard, request)
     return {"succeeded": tally.succeeded, "failed": tally.failed}
@@ -221,8 +221,11 @@ def _throttled(terms: Terms) -> Any:
     return None if pause is None or pause is False else pause
 
 
-def _should_split(terms: Terms, tally: Tally) -> bool:
+def _should_split(terms: Terms, tally: Tally, since: float) -> bool:
+    """Whether to ask for a split now, so many seconds after the shard began, or asked last."""
     if terms.split_after is None or tally.until is None or tally.done:
+        return False
+    if since < min(1.0, terms.split_after):
         return False
     return tally.until - tally.next >= 2 and tally.seconds_left > terms.split_after
 

@@ -97,6 +97,11 @@ def define_jobs(app: Windlass, witness: Witness, only: list[str] | None = None) 
         app.batch(name="counting", shard_size=500, parallel=8, split_after="1s", max_attempts=50)(
             counted_unit(witness)
         )
+        # One shard at first; it is halved again and again.
+        app.batch(name="halving", shard_size=100_000, parallel=6, split_after="100ms")(
+            counted_unit(witness)
+        )
+        define_gathering(app)
     if "hopeless" in app.jobs:
 
         @app.jobs["hopeless"].on_failure(max_attempts=1)
@@ -298,13 +303,30 @@ def durable_handlers(app: Windlass, witness: Witness) -> list[Any]:
 def counted_unit(witness: Witness) -> Any:
     """The function of a batch: every 97th unit fails, and each third takes a while."""
 
-    async def counting(unit: int) -> None:
+    async def counting(unit: int, nap: float = 0.0) -> None:
         if unit % 97 == 13:
             raise ValueError(f"unit {unit}")
         if unit % 3 == 0:
-            await asyncio.sleep(0)
+            await asyncio.sleep(nap)
 
     return counting
+
+
+def define_gathering(app: Windlass) -> None:
+    """Batches whose ends count: `gathered` hears of those that succeed, `grieved` of others."""
+
+    @app.job(max_attempts=1)
+    async def gathered(batch: dict[str, Any]) -> str:
+        return str(batch["run"])
+
+    @app.batch(shard_size=2, parallel=3, max_failed=0, on_complete=gathered)
+    async def gathering(unit: int, fails: bool) -> None:
+        if fails and unit == 5:
+            raise ValueError("five")
+
+    @gathering.on_failure(name="grieved", max_attempts=1)
+    async def grieved(failed: FailedRun) -> str:
+        return failed.id
 
 
 def pipeline_phases(witness: Witness, *, mixed: bool) -> list[Any]:

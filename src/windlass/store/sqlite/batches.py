@@ -91,6 +91,8 @@ def flush_shard(tx: OpenTransaction, held: Held, shard: ShardWrite) -> Flushed |
     if place is None:
         return None
     batch = (held.tenant, place.batch)
+    processed = shard.succeeded + shard.failed
+    tx.execute("forgive_crashes", (held.tenant, to_blob(held.id), place.batch, place.n, processed))
     counts = (shard.succeeded, shard.failed, raw_text(shard.place), int(shard.done))
     if not tx.execute("flush_shard", (*counts, *batch, place.n)):
         raise BadArguments("flush_shard", "takes the lease of a shard that was opened", "held")

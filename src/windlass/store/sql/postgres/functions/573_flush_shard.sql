@@ -25,6 +25,13 @@ begin
   if not found then
     return null;
   end if;
+  -- A shard that gets on is no poison: its crashes count anew.
+  update windlass.leases l set crash_count = 0
+   where l.tenant = p_tenant and l.id = p_id and l.crash_count > 0
+     and exists (select 1 from windlass.shards s
+                  where s.tenant = p_tenant and s.batch = v_place.batch and s.n = v_place.n
+                    and s.succeeded + s.failed
+                        < (p_shard ->> 'succeeded')::bigint + (p_shard ->> 'failed')::bigint);
   update windlass.shards s
      set succeeded = (p_shard ->> 'succeeded')::bigint, failed = (p_shard ->> 'failed')::bigint,
          place = p_shard -> 'place', done = (p_shard ->> 'done')::boolean

@@ -46,6 +46,13 @@ select s.n, s.first, s.until, s.succeeded, s.failed, s.place, s.done, b.stopped,
   left join runs r on r.tenant = s.tenant and r.id = s.batch
  where s.tenant = :tenant and s.batch = :batch and s.n = :n
 
+-- name: forgive_crashes
+-- A shard that gets on is no poison: its crashes count anew.
+update leases set crash_count = 0
+ where tenant = :tenant and id = :id and crash_count > 0
+   and exists (select 1 from shards s where s.tenant = :tenant and s.batch = :batch and s.n = :n
+                  and s.succeeded + s.failed < :processed)
+
 -- name: flush_shard
 update shards set succeeded = :succeeded, failed = :failed, place = :place, done = :done
  where tenant = :tenant and batch = :batch and n = :n
