@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from random import Random  # noqa: TID251 - of the test alone
 from typing import Any, Self
@@ -135,11 +136,7 @@ def kill_batch(stage: Stage, fleet: Fleet, job: str, *, units: int, nap: float, 
             done = run.batch_counts().processed
             rest(0.5)
             # Where the machine is so busy that nothing gets done in half a second, a little later.
-            eventually(
-                lambda done=done: run.batch_counts().processed > done or finished(run),
-                within=60,
-                what="the batch gets on",
-            )
+            eventually(partial(gets_on, run, done), within=60, what="the batch gets on")
             squad[blows % 4].kill()
             squad[blows % 4] = fleet.worker(**SEATS)
             blows += 1
@@ -154,6 +151,10 @@ def kill_batch(stage: Stage, fleet: Fleet, job: str, *, units: int, nap: float, 
     assert failed_numbers(run) == list(range(13, units, 97))
     stage.check(acked=[run.id], witnessed=False)
     return run
+
+
+def gets_on(run: Run, done: int) -> bool:
+    return run.batch_counts().processed > done or finished(run)
 
 
 def finished(run: Run) -> bool:
