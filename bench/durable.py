@@ -1,4 +1,4 @@
-"""Long work: steps that are recorded, their replay, children and back, signals."""
+"""Long work: recorded steps, their replay, children and back, signals, batches."""
 
 import asyncio
 import time
@@ -62,6 +62,22 @@ async def fan_out(bench: Bench, count: int) -> float:
         ended = await run.await_end(timeout=600)
     assert ended.result == count * (count - 1) // 2
     return count / (time.perf_counter() - began)
+
+
+async def run_units(bench: Bench, count: int, *, staged: bool = False) -> tuple[float, float]:
+    """Units per second of a batch whose function does nothing, and per second of CPU of this
+    process; `staged`: from an iterator, which is enqueued within that time."""
+
+    @bench.app.batch(shard_size=1000, parallel=8)
+    async def batch(unit: int) -> None: ...
+
+    began, used = time.perf_counter(), time.process_time()
+    run = await batch.aenqueue(units=iter(range(count)) if staged else range(count))
+    async with bench.app.running():
+        ended = await run.await_end(timeout=900)
+    assert ended.raw_result["succeeded"] == count
+    took, used = time.perf_counter() - began, time.process_time() - used
+    return count / took, count / used
 
 
 async def resume(bench: Bench, count: int) -> list[float]:

@@ -202,6 +202,18 @@ def measure_durable(place: Place, report: Report, extent: Extent) -> None:
     _add(report, place, "signal to resume, p50", median(took) * 1e3, "ms")
 
 
+def measure_batches(place: Place, report: Report, extent: Extent) -> None:
+    """A batch of a million units, from a range and from an iterator."""
+    for staged, origin in ((False, "a range"), (True, "an iterator, enqueued too")):
+
+        def work(bench: Bench, _: str, staged: bool = staged) -> Awaitable[tuple[float, float]]:
+            return durable.run_units(bench, 1_000_000, staged=staged)
+
+        rates, of_cpu = _on(place, work)
+        note = f"{of_cpu:,.0f} per second of CPU"
+        _add(report, place, f"a batch of 1,000,000 units from {origin}", rates, "/s", note=note)
+
+
 MEASURES: dict[str, Callable[[Place, Report, Extent], None]] = {
     "single": measure_single,
     "bulk": measure_bulk,
@@ -210,6 +222,7 @@ MEASURES: dict[str, Callable[[Place, Report, Extent], None]] = {
     "sizes": measure_sizes,
     "latency": measure_latency,
     "durable": measure_durable,
+    "batches": measure_batches,
     "claims": measure_claims,
     "idle": measure_idle,
     "memory": measure_memory,

@@ -9,7 +9,7 @@ from windlass.batches import BatchHandler, BatchSummary
 from windlass.client import Request, Run
 from windlass.client.enqueue import enqueue
 from windlass.domain.artifact import Artifact
-from windlass.domain.batch import MOST_PAGE, MOST_SHARDS, PAGE_BYTES
+from windlass.domain.batch import MOST_PAGE, MOST_SHARDS, MOST_STAGED, PAGE_BYTES
 from windlass.domain.records import FileUnits, format_of
 from windlass.domain.units import encode_unit, wire_of
 from windlass.errors import BadOption, UsageError
@@ -169,7 +169,7 @@ class _Staging:
         raw = self._job._unit(unit)
         self._page.append(raw)
         self._bytes += len(bytes(raw))
-        if len(self._page) >= MOST_PAGE or self._bytes >= PAGE_BYTES:
+        if len(self._page) >= MOST_STAGED or self._bytes >= PAGE_BYTES:
             return self._write()
         return None
 

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import apsw
+import psycopg
 import pytest
 
 from tests.fixtures.apps import reached, working
@@ -56,16 +58,16 @@ async def test_lists_iterators_and_async_iterators(app: Windlass) -> None:
             yield f"async-{n}"
 
     short = await greet.aenqueue(["a", "b"])
-    long = await greet.aenqueue(units=(f"iter-{n}" for n in range(1203)))
+    long = await greet.aenqueue(units=(f"iter-{n}" for n in range(4203)))
     other = await greet.aenqueue(units=some())
     nothing = await greet.aenqueue(units=[])
     async with working(app):
         ended = [await run.await_end(timeout=30) for run in (short, long, other, nothing)]
 
     results: list[Any] = [run.result for run in ended]
-    assert [result["succeeded"] for result in results] == [2, 1203, 3, 0]
+    assert [result["succeeded"] for result in results] == [2, 4203, 3, 0]
     assert set(seen.values()) == {1}
-    assert len(seen) == 2 + 1203 + 3
+    assert len(seen) == 2 + 4203 + 3
 
 
 async def test_units_that_fail_are_kept_and_done_again_alone(app: Windlass) -> None:
@@ -171,28 +173,32 @@ async def test_a_source_goes_on_after_its_cursor(app: Windlass) -> None:
 
 
 async def test_a_slow_shard_splits_itself(app: Windlass) -> None:
-    workers: set[str] = set()
+    """One range is 50 times slower: others take it over, and every read of the counts is right."""
+    by: dict[int, str] = {}
 
-    @app.batch(shard_size=60, parallel=4, split_after=0.5)
+    @app.batch(shard_size=100, parallel=4, split_after=0.1)
     async def scan(ctx: Context, unit: int) -> None:
-        if unit < 60:  # one range is 50 times slower
-            workers.add(ctx.run_id)
-            await asyncio.sleep(0.05)
-        else:
-            await asyncio.sleep(0.001)
+        assert unit not in by
+        by[unit] = ctx.run_id
+        await asyncio.sleep(0.05 if unit < 100 else 0.001)
 
-    run = await scan.aenqueue(units=range(240))
-    began = time.monotonic()
+    run = await scan.aenqueue(units=range(400))
+    last = 0
     async with working(app):
-        ended = await run.await_end(timeout=60)
-    counts = await ended.abatch_counts()
+        while (await run.arefresh()).finished_at is None:
+            counts = await run.abatch_counts()
+            assert counts.total in (None, 400)
+            assert last <= counts.processed == counts.succeeded <= 400
+            last = counts.processed
+            await asyncio.sleep(0.05)
+    counts = await run.abatch_counts()
 
-    assert (counts.total, counts.succeeded, counts.failed) == (240, 240, 0)
-    assert counts.shards > 4
-    assert len(workers) > 1
-    assert time.monotonic() - began < 60 * 0.05 + 10
-    children = await ended.achildren()
-    assert {child.parent for child in children} == {run.id}
+    assert (counts.total, counts.succeeded, counts.failed) == (400, 400, 0)
+    assert counts.shards > 5
+    slow = Counter(by[unit] for unit in range(100))
+    assert len(slow) > 2  # halves of halves, too
+    assert max(slow.values()) < 70
+    assert {child.parent for child in await run.achildren()} == {run.id}
 
 
 async def test_a_shard_gives_its_seat_back_now_and_then(app: Windlass) -> None:
@@ -300,17 +306,72 @@ async def test_units_have_no_steps(app: Windlass) -> None:
     assert "has no durable steps" in failed.error.message
 
 
-async def test_an_iterator_that_raises_leaves_nothing(app: Windlass) -> None:
+async def test_an_iterator_that_raises_leaves_nothing(app: Windlass, url: str) -> None:
     @app.batch()
     async def fill(unit: int) -> None: ...
 
     def broken() -> Iterator[int]:
-        yield from range(1100)
+        yield from range(2100)
+        assert staged(url) == 1  # a page is there, and no run
         raise OSError("the file ends here")
 
     with pytest.raises(OSError, match="the file ends here"):
-        await fill.aenqueue(units=broken())
+        await asyncio.to_thread(fill.enqueue, units=broken())
     assert await app.alist(job="fill") == []
+    assert staged(url) == 0
+
+
+async def test_units_that_come_too_slowly_are_refused(app: Windlass, url: str) -> None:
+    @app.batch(seal_timeout="200ms")
+    async def fill(unit: int) -> None: ...
+
+    def slow() -> Iterator[int]:
+        yield from range(2100)
+        limit = time.monotonic() + 30
+        while staged(url):  # until a worker has deleted what is overdue
+            assert time.monotonic() < limit
+            app.store.run(app.store.operations.sweep_units(100))
+            time.sleep(0.02)
+
+    with pytest.raises(UsageError, match="Give the batch a longer seal_timeout"):
+        await asyncio.to_thread(fill.enqueue, units=slow())
+    assert await app.alist(job="fill") == []
+    assert staged(url) == 0
+
+
+def staged(url: str) -> int:
+    """How many pages of units there are."""
+    if url.startswith("sqlite"):
+        connection = apsw.Connection(url.removeprefix("sqlite:///"))
+        return int(str(connection.execute("select count(*) from units").fetchall()[0][0]))
+    with psycopg.connect(url) as conn:
+        row = conn.execute("select count(*) from windlass.units").fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+async def test_a_batch_of_no_units_ends_with_its_job(app: Windlass) -> None:
+    told: list[Any] = []
+
+    @app.job
+    async def report(batch: dict[str, Any]) -> None:
+        told.append(batch)
+
+    @app.batch(on_complete=report)
+    async def work(unit: int) -> None: ...
+
+    async def never() -> AsyncIterator[int]:
+        for n in range(0):
+            yield n
+
+    made = [await work.aenqueue(units=units) for units in (range(0), [], iter(()), never())]
+    async with working(app):
+        ended = [await run.await_end(timeout=30) for run in made]
+        for run in ended:
+            for child in await run.achildren():
+                await child.await_end(timeout=30)
+    assert {run.result["total"] for run in ended} == {0}  # type: ignore[index]
+    assert sorted(each["run"] for each in told) == sorted(run.id for run in made)
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,11 @@ What is promised:
   rows of ``shards`` stay, so each goes on after its last flush.
 
 Units that do not fit into the input of the run (a long list, an iterator) are *staged*: written in
-pages of at most 500, before there is a run. The run is enqueued when all are there, and that seals
-it. Pages of a client that dies before are deleted after ``seal_timeout``.
+pages of at most 2,000, before there is a run. The run is enqueued when all are there, and that
+seals it. Pages of a client that dies before are deleted after ``seal_timeout``.
+
+Units that are the records of an artifact are counted by the batch before it opens; see
+`durable/filed.py`.
 
 What happens when it dies here:
 
@@ -64,8 +67,10 @@ from windlass.domain.run import NULL
 MOST_SHARDS = 100_000
 """How many shards a batch may have, those that came by splitting included."""
 MOST_PAGE = 500
-"""How many units are staged, or flushed, at once."""
+"""How many units are flushed at once."""
+MOST_STAGED = 2000
 PAGE_BYTES = 512 * 1024
+"""How many units, and bytes of them, are staged at once."""
 SHARDS = "shards"
 """The step of a batch in which its shards are started."""
 TOO_MANY_FAILED = "max_failed"

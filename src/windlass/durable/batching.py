@@ -256,6 +256,7 @@ class Supply:
         self._units = call.read_units(shard.input)
         self.given = call.read_arguments(shard.input)
         self._source: Any = None
+        self._page = UnitPage()
 
     def next(self, tally: Tally) -> StepFlow[Any]:
         """Units to go on with, at most as many as are flushed at once; None: there are no more."""
@@ -270,10 +271,11 @@ class Supply:
         if self._units.listed is not None:
             listed = self._units.listed[first:until]
             return iter([self._stored(first + k, raw) for k, raw in enumerate(listed)])
-        page: UnitPage = yield self._site.operations.list_units(
-            self._site.held.tenant, self._shard.batch, first
-        )
-        found = page.units[first - page.first :][: until - first]
+        if not 0 <= first - self._page.first < len(self._page.units):
+            self._page = yield self._site.operations.list_units(
+                self._site.held.tenant, self._shard.batch, first
+            )
+        found = self._page.units[first - self._page.first :][: until - first]
         if not found:
             raise UsageError(f"The units of batch {self._shard.batch} from {first:,} on are gone.")
         return iter([self._stored(first + k, raw) for k, raw in enumerate(found)])
