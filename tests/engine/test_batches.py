@@ -364,7 +364,8 @@ async def test_a_batch_of_no_units_ends_with_its_job(app: Windlass) -> None:
         for n in range(0):
             yield n
 
-    made = [await work.aenqueue(units=units) for units in (range(0), [], iter(()), never())]
+    origins: list[Any] = [range(0), [], iter(()), never()]
+    made = [await work.aenqueue(units=units) for units in origins]
     async with working(app):
         ended = [await run.await_end(timeout=30) for run in made]
         for run in ended:
