@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from windlass.domain.audit import AuditEntry
     from windlass.domain.batch import BatchCounts, FailedUnit
     from windlass.domain.counts import Count, Counts, QueueState
+    from windlass.domain.envelope import Event
     from windlass.domain.event import AttemptOutcome, EventType
     from windlass.domain.failed import FailedRun
     from windlass.domain.inspection import WorkerState
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         KeyConflict,
         KeyTaken,
         LeaseLost,
+        ListenerTooSlow,
         Nondeterminism,
         NotFound,
         PayloadTooLarge,
@@ -124,6 +126,7 @@ __all__ = [
     "Counts",
     "DuplicateJob",
     "EndNotCommitted",
+    "Event",
     "EventType",
     "Fail",
     "FailedRun",
@@ -138,6 +141,7 @@ __all__ = [
     "KeyConflict",
     "KeyTaken",
     "LeaseLost",
+    "ListenerTooSlow",
     "LogLine",
     "Nondeterminism",
     "NotFound",
@@ -204,6 +208,7 @@ _HOMES = {
     "windlass.domain.artifact": "Artifact",
     "windlass.domain.audit": "AuditEntry",
     "windlass.domain.counts": "Count Counts QueueState",
+    "windlass.domain.envelope": "Event",
     "windlass.domain.event": "AttemptOutcome EventType",
     "windlass.domain.failed": "FailedRun",
     "windlass.domain.inspection": "WorkerState",
@@ -224,8 +229,8 @@ _HOMES = {
     "windlass.engine.worker": "Worker",
     "windlass.errors": """
         AmbiguousRun BadArguments BadDuration BadOption BadPayload ConflictError DuplicateJob
-        EndNotCommitted
-        IllegalTransition JobFileError KeyConflict KeyTaken LeaseLost NotFound PayloadTooLarge
+        EndNotCommitted IllegalTransition JobFileError KeyConflict KeyTaken LeaseLost
+        ListenerTooSlow NotFound PayloadTooLarge
         ProcessDied ResultMismatch ResultTimeout RunExpires RunFailed RunNotFound ScheduleBusy
         ScheduleNotFound SchemaMismatch StoreError StoreBusy StoreFull StoreRefused
         StoreUnavailable UnknownJob UsageError WindlassError WorkerDisrupted

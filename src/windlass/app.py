@@ -33,6 +33,7 @@ from windlass.engine.worker import Worker
 from windlass.errors import BadOption
 from windlass.faces import AppFaces
 from windlass.files.registry import Jobs
+from windlass.following import Following
 from windlass.isolation.locate import check_findable, here, origin_of, search_path, url_of
 from windlass.job import Job, Membership
 from windlass.middleware import Middleware
@@ -60,7 +61,7 @@ Names = Literal["function", "module"]
 """What a job is called unless it says: `send`, or `shop.mail.send`."""
 
 
-class Windlass(Definitions, Chaining, AppFaces):
+class Windlass(Definitions, Chaining, Following, AppFaces):
     """An application: its jobs and schedules, and the database that keeps their runs.
 
     >>> app = Windlass("sqlite:///windlass.db")

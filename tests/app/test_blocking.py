@@ -66,7 +66,7 @@ CALLS: dict[str, Callable[[Windlass, Run], Any]] = {
     "list": lambda app, run: app.list(),
     "cancel": lambda app, run: app.cancel(run.id),
     "refresh": lambda app, run: run.refresh(),
-    "events": lambda app, run: app.events(run.id),
+    "run_events": lambda app, run: app.run_events(run.id),
 }
 
 
@@ -173,6 +173,6 @@ async def test_the_async_face_never_holds_up_the_loop(
     await app.acancel(run.id)
     await run.arefresh()
     await run.await_end()
-    await app.aevents(run.id)
+    await app.arun_events(run.id)
     await app.schedules.alist()
     assert warnings() == []

@@ -27,6 +27,7 @@ from tests.conformance.kit import (
 from tests.conformance.places import Place
 from windlass.domain.approval import AnswerOutcome
 from windlass.domain.changes import Changes
+from windlass.domain.envelope import About
 from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
 from windlass.domain.pause import PauseKind
@@ -41,6 +42,7 @@ from windlass.store.operations import Operations
 from windlass.store.operations.audit import AuditOperations
 from windlass.store.operations.control import ControlOperations
 from windlass.store.operations.declare import declared
+from windlass.store.operations.events import EventOperations
 from windlass.store.operations.jobs import JobOperations
 from windlass.store.operations.pauses import PauseOperations
 from windlass.store.operations.runs import RunOperations
@@ -136,11 +138,14 @@ def test_every_operation_works(drive: Driver) -> None:
     assert len(call(ops.list_attempts(ref(one.id), None, 10))) == 1
     assert [event.subject for event in drive.feed(at_least=3)[:2]] == [one.id, two.id]
     assert call(ops.list_feed(drive.feed()[-1].place, 10)) == []
+    assert call(ops.list_feed(call(ops.find_place(None)), 10)) == []
+    facts = call(ops.list_event_facts("default", [About(one.id, 1), About("nobody", 1)]))
+    assert [(fact.id, fact.attempt, fact.worker) for fact in facts] == [(one.id, 1, WORKER)]
     assert call(ops.backlog(None, None)).ready == 2
 
     kinds: tuple[type, ...] = (
         *(RunOperations, ControlOperations, WorkerOperations, JobOperations),
-        *(StepOperations, AuditOperations, PauseOperations),
+        *(StepOperations, AuditOperations, PauseOperations, EventOperations),
     )
     assert not {name for kind in kinds for name in declared(kind)} - recorder.names
 

@@ -230,7 +230,7 @@ select p.proname, p.prosrc ~* '(insert into|update windlass|delete from|for (no 
 READS = {
     "backlog", "coming_schedules", "count_runs", "due_schedules", "find_runs", "get_artifact",
     "get_batch", "list_failed_units", "list_units",
-    "find_artifact", "known_artifacts", "list_artifacts",
+    "find_artifact", "find_place", "known_artifacts", "list_artifacts", "list_event_facts",
     "get_job", "get_runs", "get_schedule", "has_ended", "ids_between", "inspect_demand",
     "list_audit", "list_pauses",
     "inspect_overdue", "inspect_workers", "json_text", "list_approvals", "list_attempts",

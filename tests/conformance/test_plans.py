@@ -25,6 +25,7 @@ import pytest
 
 from tests.conformance.kit import logged
 from windlass.domain.changes import Changes
+from windlass.domain.envelope import About
 from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
 from windlass.domain.pause import PauseKind
@@ -309,6 +310,9 @@ def _calls(session: Session) -> Mapping[str, tuple[Call[Any], str, int]]:
         "events": (ops.list_events(one, 0, 50), "event_rows_pkey", 50),
         "attempts": (ops.list_attempts(failed, None, 50), "attempt_rows_pkey", 50),
         "feed": (ops.list_feed("1:3:1:1", 50), "pages_pkey", 200),
+        "place of a time": (ops.find_place(SOURCES.now()), "pages_pkey", 3_000),
+        "event facts": (ops.list_event_facts("default", [About(one.id, 1), About(failed.id, 1)]),
+                        "runs_pkey", 60),
         "progress": (ops.record_progress([told]), "leases_pkey", 60),
         "logs": (ops.record_logs([_line_of(mine)]), "leases_pkey", 60),
         "late logs": (ops.record_logs([_line_of(Held("default", failed.id, 1))]), "runs_pkey", 60),

@@ -55,7 +55,7 @@ async def test_each_sees_its_own_runs_and_works_on_them_alone(
     assert [run.id for run in shop.list()] == [there.id]
     assert [run.id for run in plain.list()] == [here.id]
     assert shop.store.place == f"{plain.store.place}?schema={SHOP}"
-    assert [event.type for event in shop.events(there.id)] != []
+    assert [event.type for event in shop.run_events(there.id)] != []
 
 
 async def test_schedules_and_control_stay_apart(shop: Windlass, plain: Windlass) -> None:

@@ -20,6 +20,7 @@ from tests.conformance.test_roles import Login, login
 from windlass.domain.artifact import Artifact
 from windlass.domain.batch import NewBatch, ShardWrite, UnitFailure
 from windlass.domain.counts import By
+from windlass.domain.envelope import About
 from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
 from windlass.domain.pause import PauseKind
@@ -117,6 +118,8 @@ def _reads(drive: Driver) -> Calls:
             ops.list_events(held.ref, 0, 2**40),
             ops.list_attempts(dead, None, 10),
             ops.list_feed(None, 10),
+            ops.find_place(drive.now - timedelta(days=1)),
+            ops.list_event_facts("default", [About(held.id, 1), About(dead.id, 1)]),
             ops.list_audit("default", limit=10),
             ops.list_pauses("default"),
             ops.list_logs("default", held.id, None, 10),

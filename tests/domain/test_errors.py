@@ -215,6 +215,7 @@ def test_codes_are_pinned() -> None:
         "SchemaMismatch": "schema_mismatch",
         "ProcessDied": "process_died",
         "WorkerDisrupted": "worker_disrupted",
+        "ListenerTooSlow": "listener_too_slow",
         "ResultTimeout": "result_timeout",
         "StepFailed": "step_failed",
         "ChildFailed": "child_failed",

@@ -157,7 +157,7 @@ async def test_a_cancel_over_the_intent_of_a_newer_program_is_in_the_history(
         await run.acancel("enough")
         await run.acancel("more than enough")
         assert (await run.await_end(timeout=PATIENCE)).status == "canceled"
-    events = await app.aevents(run.id)
+    events = await app.arun_events(run.id)
     requests = [event for event in events if event.type == "run.cancel_requested"]
     assert [event.data for event in requests] == [{"reason": "enough"}]
     assert [event.seq for event in events] == list(range(1, len(events) + 1))

@@ -78,7 +78,7 @@ def test_run_exists_once_the_transaction_commits(caller: Caller, look: Windlass)
     assert runs(look) == set()
     with pytest.raises(RunNotFound):
         look.get(run.id)
-    assert look.events(run.id) == []
+    assert look.run_events(run.id) == []
     if caller.store == "postgres":  # in a file nobody else can write, and so claim, meanwhile
         assert claimed(look) == []
 
@@ -87,7 +87,7 @@ def test_run_exists_once_the_transaction_commits(caller: Caller, look: Windlass)
     for name in ("id", "job", "queue", "status", "priority", "input", "created_at", "tags",
                  "scheduled_for", "expires_at", "deadline_at", "options"):  # fmt: skip
         assert getattr(stored.record, name) == getattr(run.record, name), name
-    assert [event.type for event in look.events(run.id)] == ["run.enqueued"]
+    assert [event.type for event in look.run_events(run.id)] == ["run.enqueued"]
     assert orders(look) == [1]
     assert claimed(look) == [run.id]
 
@@ -98,7 +98,7 @@ def test_nothing_is_left_of_a_rollback(caller: Caller, look: Windlass) -> None:
     run = caller.enqueue(1, key="k")
     caller.rollback()
     assert runs(look) == set()
-    assert look.events(run.id) == []
+    assert look.run_events(run.id) == []
     assert orders(look) == []
     # The key is free: it went with the run.
     caller.begin()
@@ -117,7 +117,7 @@ def test_savepoint_undoes_its_part_alone(caller: Caller, look: Windlass) -> None
     last = caller.enqueue(3)
     caller.commit()
     assert runs(look) == {first.id, last.id}
-    assert look.events(undone.id) == []
+    assert look.run_events(undone.id) == []
     assert orders(look) == []
 
 
@@ -189,7 +189,7 @@ def test_kill_before_the_commit_leaves_nothing(
     assert list(told) == names
     assert orders(app) == []  # in a file this waits for the lock that the dead one had
     assert runs(app) == set()
-    assert [app.events(run) for run in told.values()] == [[]] * len(names)
+    assert [app.run_events(run) for run in told.values()] == [[]] * len(names)
     app.close()
 
 

@@ -143,7 +143,7 @@ class HistoryVerbs(ApprovalVerbs):
         found: Sequence[Attempt] = yield call
         return found
 
-    def events(self, run: str, *, after: int = 0) -> Flow[Sequence[Event]]:
+    def run_events(self, run: str, *, after: int = 0) -> Flow[Sequence[Event]]:
         """List the events of a run in order, those after number `after`."""
         ref, found = self._ref(run), builtins.list[Event]()
         while True:

@@ -174,15 +174,15 @@ class HistoryFaces(ApprovalFaces):
         verbs = self._verbs
         return await verbs.aperform(verbs.attempts(run, before=before, limit=limit))
 
-    def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
+    def run_events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """List the events of a run in order, those after number `after`."""
         verbs = self._verbs
-        return verbs.perform(verbs.events(run, after=after))
+        return verbs.perform(verbs.run_events(run, after=after))
 
-    async def aevents(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """As `events`, in async code."""
+    async def arun_events(self, run: str, *, after: int = 0) -> Sequence[Event]:
+        """As `run_events`, in async code."""
         verbs = self._verbs
-        return await verbs.aperform(verbs.events(run, after=after))
+        return await verbs.aperform(verbs.run_events(run, after=after))
 
     def logs(
         self, run: str, *, attempt: int | None = None, after: LogLine | None = None

@@ -89,7 +89,7 @@ class PastVerbs(Verbs):
 
     def events(self, after: int = 0) -> Flow[Sequence[Event]]:
         """List the events of the run in order, those after number `after`."""
-        return (yield from self._runs.events(self._run.id, after=after))
+        return (yield from self._runs.run_events(self._run.id, after=after))
 
     def logs(
         self, *, attempt: int | None = None, after: LogLine | None = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 from windlass.artifacts.place import place_of
 from windlass.artifacts.shelf import Shelf
 from windlass.client.group import GroupCommit
+from windlass.client.tail import Tail
 from windlass.config import Settings
 from windlass.errors import UsageError
 from windlass.sources import Sources
@@ -66,6 +67,7 @@ class Ground:
         """`store` is one of your own; without it the settings name one."""
         self.performer: Performer | None = None
         self._shelf: tuple[Settings, Shelf] | None = None  # and what it was made of
+        self._tail: tuple[Store, Tail] | None = None  # and the store that it follows
         self.requester: Callable[[Scope], Asks] | None = None
         self._stand(settings, sources, transport, store)
 
@@ -110,6 +112,13 @@ class Ground:
             limit, new_id = self.settings.artifact_limit, self.sources.new_id
             self._shelf = (self.settings, Shelf(place_of(self.settings), limit, new_id))
         return self._shelf[1]
+
+    @property
+    def tail(self) -> Tail:
+        """What follows the feed of the store, for all who listen in this process."""
+        if self._tail is None or self._tail[0] is not self.store:
+            self._tail = (self.store, Tail(self.workers_store))
+        return self._tail[1]
 
     @contextmanager
     def performing(self, performer: Performer) -> Iterator[None]:

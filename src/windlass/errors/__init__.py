@@ -50,6 +50,7 @@
     ├── CannotUnseal                cannot_unseal
     ├── ProcessDied                 process_died        under a handler
     ├── WorkerDisrupted             worker_disrupted    by a handler
+    ├── ListenerTooSlow             listener_too_slow   it goes on at error.cursor
     ├── ResultTimeout               result_timeout      (also a TimeoutError)
     ├── StepFailed                  step_failed
     │   ├── ChildFailed             child_failed
@@ -100,6 +101,7 @@ from windlass.errors.egress import (
 from windlass.errors.runs import (
     EndNotCommitted,
     ErrorLike,
+    ListenerTooSlow,
     ProcessDied,
     ResultMismatch,
     ResultTimeout,
@@ -179,6 +181,7 @@ __all__ = [
     "KeyConflict",
     "KeyTaken",
     "LeaseLost",
+    "ListenerTooSlow",
     "Nondeterminism",
     "NotFound",
     "PayloadTooLarge",

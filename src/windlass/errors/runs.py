@@ -67,6 +67,26 @@ class EndNotCommitted(WindlassError):
         )
 
 
+class ListenerTooSlow(WindlassError):
+    """A listener took its events more slowly than they came, and was cut off.
+
+    Give `cursor` as `since` to go on without missing any.
+    """
+
+    code = "listener_too_slow"
+
+    def __init__(self, cursor: str, limit: int) -> None:
+        super().__init__(cursor, limit)
+        self.cursor = cursor
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"More than {self.limit:,} events waited for this listener: go on with "
+            f"since={self.cursor!r}, which misses none."
+        )
+
+
 class ErrorLike(Protocol):
     """What `RunFailed` needs to know about the handler's error."""
 

@@ -11,6 +11,7 @@ from windlass.store.operations.batches import BatchOperations
 from windlass.store.operations.children import ChildOperations
 from windlass.store.operations.control import ControlOperations
 from windlass.store.operations.declare import Access, Call, Operation, implementations
+from windlass.store.operations.events import EventOperations
 from windlass.store.operations.followers import FollowerOperations
 from windlass.store.operations.inspection import InspectionOperations
 from windlass.store.operations.jobs import JobOperations
@@ -39,5 +40,6 @@ class Operations(
     AuditOperations,
     PauseOperations,
     LogOperations,
+    EventOperations,
 ):
     """All of them."""

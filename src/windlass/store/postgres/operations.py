@@ -9,6 +9,7 @@ from windlass.store.postgres import (
     batches,
     children,
     control,
+    events,
     followers,
     inspection,
     jobs,
@@ -26,7 +27,7 @@ T = TypeVar("T")
 _FUNCTIONS = implementations(
     Operations,
     *(runs, control, workers, jobs, schedules, artifacts, inspection, steps, children),
-    *(followers, audit, batches, pauses, logs),
+    *(followers, audit, batches, pauses, logs, events),
 )
 
 

@@ -5,16 +5,27 @@ A place is the text ``era:n:k``: the era, the number of the page, and the place 
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
+from windlass.domain.envelope import About, EventFacts
 from windlass.domain.event import EventType
 from windlass.domain.run import FeedEvent
 from windlass.errors import BadOption
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
-from windlass.store.sqlite.values import from_json_or_none, from_micros, to_id
+from windlass.store.sqlite.values import (
+    blob_or_none,
+    from_json_or_none,
+    from_micros,
+    from_micros_or_none,
+    to_error,
+    to_id,
+    to_micros,
+)
 
 _PLACE = re.compile(r"([0-9]{1,18}):([0-9]{1,18}):([0-9]{1,18})")
 _BYTES = 16  # of an id
+_SLACK = 60_000_000  # microseconds by which the times of neighbours may be out of order
 
 
 class _Place(NamedTuple):
@@ -39,6 +50,51 @@ def list_feed(tx: OpenTransaction, after: str | None, limit: int) -> Sequence[Fe
             left -= taken
     rows = tx.fetch_many("feed_page", parts)
     return [event for row in rows for event in _events(row)]
+
+
+def find_place(tx: OpenTransaction, at: datetime | None) -> str:
+    """Return a place after all that there is, or before all that there has been since ``at``.
+
+    That one is found by halving, as if times rose with the places: they do unless a clock is set.
+    So the latest time of fifty pages counts, and it may be a minute too early.
+    """
+    first, last = tx.fetch_one("feed_ends") or (0, 0)
+    if at is None:
+        return f"1:{last}:{10**18 - 1}"
+    wanted = to_micros(at) - _SLACK
+    before, begins = first - 1, last + 1  # all up to here is too early; what begins here is not
+    while before + 1 < begins:
+        middle = (before + begins) // 2
+        (latest,) = tx.fetch_one("feed_latest", (middle,)) or (None,)
+        if latest is not None and latest < wanted:
+            before = middle
+        else:
+            begins = middle
+    return f"1:{begins}:0"
+
+
+def list_event_facts(tx: OpenTransaction, tenant: str, of: Sequence[About]) -> Sequence[EventFacts]:
+    """Return what is known of runs and schedules, and of one attempt of each."""
+    asked = [
+        {"tenant": tenant, "id": blob, "attempt": attempt}
+        for ident, attempt in of
+        if (blob := blob_or_none(ident)) is not None
+    ]
+    return [
+        EventFacts(
+            id=to_id(blob),
+            attempt=attempt,
+            job=job,
+            queue=queue,
+            worker=worker,
+            started_at=from_micros_or_none(started_at),
+            finished_at=from_micros_or_none(finished_at),
+            error=to_error(error),
+        )
+        for blob, attempt, job, queue, worker, started_at, finished_at, error in tx.fetch_many(
+            "event_facts", asked
+        )
+    ]
 
 
 def _parse(place: str) -> _Place:

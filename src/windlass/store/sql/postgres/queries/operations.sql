@@ -191,6 +191,12 @@ select windlass.json_text(e) from windlass.list_events(%s, %s::uuid, %s, %s) e
 -- name: list_feed
 select windlass.json_text(e) from windlass.list_feed(%s, %s) e
 
+-- name: find_place
+select windlass.find_place(%s::timestamptz)
+
+-- name: list_event_facts
+select windlass.json_text(f) from windlass.list_event_facts(%s, %s::uuid[], %s::integer[]) f
+
 -- name: backlog
 select windlass.json_text(b) from windlass.backlog(%s::text[], %s::text[]) b
 
