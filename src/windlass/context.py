@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from windlass.artifacts.faces import Artifacts, SyncArtifacts
 from windlass.artifacts.shelf import Shelf
 from windlass.current import trace_of
+from windlass.domain.event_names import make_event
 from windlass.domain.pipeline import PhaseResults
 from windlass.domain.run import Claimed, Extras, Held
 from windlass.durable.awaited import AwaitedWork
@@ -257,6 +258,14 @@ class _BaseContext:
     def _extras(self) -> Extras:
         return self._claimed.extras or _NO_EXTRAS
 
+    def _emit(self, name: str, data: Mapping[str, Any] | None) -> Call[int | None]:
+        """What adds an event to the run. Raises BadOption, BadPayload and PayloadTooLarge."""
+        return self._store.operations.emit(self._held, make_event(name, data))
+
+    def _emitted(self, seq: int | None) -> None:
+        if seq is None:
+            raise LeaseLost(self._claimed.id, self._claimed.token)
+
     def _own_gauge(self) -> Gauge:
         """What is told of the progress of this attempt. Raises LeaseLost."""
         gauge = self._gauge
@@ -297,6 +306,17 @@ class Context(_BaseContext, AwaitedFace, AwaitedChildren):
         handler from the beginning; recorded steps are not done again.
         """
         await self._durable()[0].checkpoint("checkpoint")
+
+    async def emit(self, name: str, data: Mapping[str, Any] | None = None) -> None:
+        """Tell an event of your own: `await ctx.emit("order.shipped", {"order": 7})`.
+
+        It is among the events of the run, and of `app.events()`. Names have two parts or more, and
+        begin with none of Windlass's own words; `data` is an object of at most 16 KiB. An attempt
+        that is repeated tells it again. As a step it is told once:
+        `await ctx.step("tell", ctx.emit, "order.shipped", data)`. Raises LeaseLost if another worker
+        has the run now.
+        """
+        self._emitted(await self._store.arun(self._emit(name, data)))
 
     async def progress(self, fraction: float | None, message: str | None = None) -> None:
         """Tell how far the run is, from 0 to 1, and what it is doing; in a pipeline, the phase.
@@ -348,6 +368,17 @@ class SyncContext(_BaseContext, BlockingFace, BlockingChildren):
         handler from the beginning; recorded steps are not done again.
         """
         self._durable()[0].checkpoint("checkpoint")
+
+    def emit(self, name: str, data: Mapping[str, Any] | None = None) -> None:
+        """Tell an event of your own: `ctx.emit("order.shipped", {"order": 7})`.
+
+        It is among the events of the run, and of `app.events()`. Names have two parts or more, and
+        begin with none of Windlass's own words; `data` is an object of at most 16 KiB. An attempt
+        that is repeated tells it again. As a step it is told once:
+        `ctx.step("tell", ctx.emit, "order.shipped", data)`. Raises LeaseLost if another worker
+        has the run now.
+        """
+        self._emitted(self._store.run(self._emit(name, data)))
 
     def progress(self, fraction: float | None, message: str | None = None) -> None:
         """Tell how far the run is, from 0 to 1, and what it is doing; in a pipeline, the phase.

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tests.conformance.kit import (
@@ -27,7 +28,7 @@ from tests.conformance.kit import (
 from tests.conformance.places import Place
 from windlass.domain.approval import AnswerOutcome
 from windlass.domain.changes import Changes
-from windlass.domain.envelope import About
+from windlass.domain.envelope import About, NewEvent
 from windlass.domain.listing import RunFilter
 from windlass.domain.outcome import Outcome
 from windlass.domain.pause import PauseKind
@@ -101,6 +102,8 @@ def test_every_operation_works(drive: Driver) -> None:
     assert call(ops.cancel(ref(two.id), "enough")).status is Status.RUNNING
     renewed = call(ops.renew(WORKER, 30.0, [held_of(first), held_of(second)], 1))
     assert [order.id for order in renewed.orders] == [two.id]
+    shipped = NewEvent(name="order.shipped", data=msgspec.Raw(b"{}"))
+    assert call(ops.emit(held_of(second), shipped)) is not None
     assert call(ops.cycle(WORKER, 2, [make_finish(first, Outcome.FAILED)], None)).lost == ()
     assert call(ops.retire(WORKER)) == 1
     assert call(ops.has_ended(ref(two.id))) is True

@@ -69,6 +69,15 @@ def test_a_slow_listener_goes_on(load: Load) -> None:
     assert seen == runs
 
 
+@pytest.mark.examples("docs/events.md", "watch.py", "shipping.py")
+def test_a_handler_tells_an_event(load: Load) -> None:
+    shipping = load("watch.py") and load("shipping.py")
+    run = shipping.ship.enqueue(order=7)
+    drain(shipping.app)
+    (event,) = shipping.app.events(since="start", types="order.shipped", follow=False)
+    assert (event.run, event.data) == (run.id, {"order": 7})
+
+
 class _Enough(Exception):
     """To leave a loop that has no end."""
 

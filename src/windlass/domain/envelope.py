@@ -29,6 +29,13 @@ class About(NamedTuple):
     attempt: int
 
 
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that a handler tells: a name of its own, and an object."""
+
+    name: str
+    data: msgspec.Raw
+
+
 class EventFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run or a schedule, and of one attempt of it."""
 

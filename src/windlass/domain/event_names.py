@@ -5,13 +5,21 @@ program's: `order.shipped`.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+import msgspec
+
+from windlass import codec
+from windlass.domain.envelope import NewEvent
 from windlass.domain.event import EventType
 from windlass.errors import BadOption
 
 LONGEST = 100
 """Characters of a name."""
+
+MOST_DATA = 16 * 1024
+"""Bytes of the data of one: it is read by everybody, and sent around."""
 
 KEPT = (
     "run", "step", "phase", "schedule", "batch", "delivery", "endpoint", "job", "queue", "worker",
@@ -23,8 +31,17 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9][a-z0-9_]*)+")
 _ALL = ".*"
 
 
-def check_event_name(name: object) -> str:
-    """A name that a handler gives an event of its own. Raises BadOption."""
+def make_event(name: object, data: Mapping[str, Any] | None) -> NewEvent:
+    """An event of a program's own. Raises BadOption, BadPayload and PayloadTooLarge."""
+    given: object = {} if data is None else data
+    text = _check_own_name(name)
+    if not isinstance(given, Mapping):
+        raise BadOption("data", f"it must be a dict, not {type(given).__name__}")
+    encoded = codec.encode(dict(given), what=f"data of event {text!r}", limit=MOST_DATA)
+    return NewEvent(name=text, data=msgspec.Raw(encoded))
+
+
+def _check_own_name(name: object) -> str:
     text = _check_form("event", name)
     if text.partition(".")[0] in KEPT:
         first = text.partition(".")[0]

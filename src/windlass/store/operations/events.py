@@ -1,10 +1,11 @@
-"""The feed, for who follows it: where to begin, and what is known of those it tells of."""
+"""The feed: where to begin, what is known of those it tells of, and events of a program's own."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from windlass.domain.envelope import About, EventFacts
-from windlass.store.operations.declare import read, scan
+from windlass.domain.envelope import About, EventFacts, NewEvent
+from windlass.domain.run import Held
+from windlass.store.operations.declare import read, scan, write
 
 
 class EventOperations:
@@ -22,3 +23,10 @@ class EventOperations:
     def list_event_facts(self, tenant: str, of: Sequence[About]) -> Sequence[EventFacts]:
         """What is known of runs and schedules, and of the attempts named; unknown ones are left
         out. Answers in any order, one for each (id, attempt)."""
+
+    @write(repeatable=False, for_handlers=True)
+    def emit(self, held: Held, event: NewEvent) -> int | None:
+        """Add an event of the program's own to its run; returns its seq. None: the lease is lost.
+
+        Whoever calls it again tells it again.
+        """

@@ -8,16 +8,18 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from windlass.domain.envelope import About, EventFacts
+from windlass.domain.envelope import About, EventFacts, NewEvent
 from windlass.domain.event import EventType
-from windlass.domain.run import FeedEvent
+from windlass.domain.run import FeedEvent, Held
 from windlass.errors import BadOption
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
+from windlass.store.sqlite.positions import lease_of
 from windlass.store.sqlite.values import (
     blob_or_none,
     from_json_or_none,
     from_micros,
     from_micros_or_none,
+    raw_text,
     to_error,
     to_id,
     to_micros,
@@ -95,6 +97,19 @@ def list_event_facts(tx: OpenTransaction, tenant: str, of: Sequence[About]) -> S
             "event_facts", asked
         )
     ]
+
+
+def emit(tx: OpenTransaction, held: Held, event: NewEvent) -> int | None:
+    """Add an event to a run, under the token of its lease."""
+    row = tx.fetch_one("get_lease", (held.tenant, blob_or_none(held.id)))
+    lease = None if row is None else lease_of(row)
+    if lease is None or lease.token != held.token:
+        return None
+    seq = lease.seq + 1
+    tx.execute("take_seqs", (seq, lease.tenant, lease.id))
+    told = (event.name, tx.now, lease.attempt, raw_text(event.data))
+    tx.execute("insert_event", (lease.tenant, lease.id, seq, *told))
+    return seq
 
 
 def _parse(place: str) -> _Place:

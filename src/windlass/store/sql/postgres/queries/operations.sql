@@ -197,6 +197,9 @@ select windlass.find_place(%s::timestamptz)
 -- name: list_event_facts
 select windlass.json_text(f) from windlass.list_event_facts(%s, %s::uuid[], %s::integer[]) f
 
+-- name: emit
+select windlass.emit(%s, %s::uuid, %s, %s, %s::json)
+
 -- name: backlog
 select windlass.json_text(b) from windlass.backlog(%s::text[], %s::text[]) b
 
