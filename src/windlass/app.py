@@ -23,6 +23,7 @@ from windlass.domain.job import (
 )
 from windlass.domain.origin import ModuleMember
 from windlass.duration import Duration, parse_duration
+from windlass.engine.audience import Audience
 from windlass.engine.children import Isolation
 from windlass.engine.discovery import Discovery
 from windlass.engine.environment import environment_of
@@ -36,6 +37,7 @@ from windlass.files.registry import Jobs
 from windlass.following import Following
 from windlass.isolation.locate import check_findable, here, origin_of, search_path, url_of
 from windlass.job import Job, Membership
+from windlass.listeners import Listeners
 from windlass.middleware import Middleware
 from windlass.modules import import_all, name_with_module
 from windlass.requester import Requester
@@ -113,6 +115,7 @@ class Windlass(Definitions, Chaining, Following, AppFaces):
         self.schedules = Schedules(self.scope, self.jobs, requester)
         self.resource = Resources()
         self.middleware = Middleware()
+        self.on = Listeners()
 
     def _make_ground(
         self, settings: Settings, sources: Sources, transport: Transport, store: Store | None
@@ -279,6 +282,7 @@ class Windlass(Definitions, Chaining, Following, AppFaces):
             announce=partial(self._announce, discovery),
             isolation=self._isolation(),
             hooks=self.middleware.around,
+            audience=Audience(self.scope, self.on.all),
         )
         self.jobs.served_by(worker)
         return worker

@@ -313,8 +313,8 @@ class Context(_BaseContext, AwaitedFace, AwaitedChildren):
         It is among the events of the run, and of `app.events()`. Names have two parts or more, and
         begin with none of Windlass's own words; `data` is an object of at most 16 KiB. An attempt
         that is repeated tells it again. As a step it is told once:
-        `await ctx.step("tell", ctx.emit, "order.shipped", data)`. Raises LeaseLost if another worker
-        has the run now.
+        `await ctx.step("tell", ctx.emit, "order.shipped", data)`. Raises LeaseLost if another
+        worker has the run now.
         """
         self._emitted(await self._store.arun(self._emit(name, data)))
 
@@ -375,8 +375,8 @@ class SyncContext(_BaseContext, BlockingFace, BlockingChildren):
         It is among the events of the run, and of `app.events()`. Names have two parts or more, and
         begin with none of Windlass's own words; `data` is an object of at most 16 KiB. An attempt
         that is repeated tells it again. As a step it is told once:
-        `ctx.step("tell", ctx.emit, "order.shipped", data)`. Raises LeaseLost if another worker
-        has the run now.
+        `ctx.step("tell", ctx.emit, "order.shipped", data)`. Raises LeaseLost if another
+        worker has the run now.
         """
         self._emitted(self._store.run(self._emit(name, data)))
 

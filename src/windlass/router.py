@@ -34,6 +34,7 @@ from windlass.domain.scheduling.definition import define_schedule
 from windlass.errors import UsageError
 from windlass.isolation.locate import check_findable
 from windlass.job import Job, Membership
+from windlass.listeners import Listeners
 from windlass.resources import Resources
 from windlass.schedules.wanted import ScheduleTerms, Wanted
 from windlass.sources import Sources
@@ -86,6 +87,7 @@ class Router(Definitions):
         self._keys: list[str] = []  # of the schedules that the application has of it
         self._app: Windlass | None = None
         self.resource = Resources()
+        self.on = Listeners()
 
     @property
     def app(self) -> "Windlass | None":
@@ -133,6 +135,7 @@ class Router(Definitions):
         for planned in self._schedules:
             self._declare(app, planned)
         app.resource.add_all(self.resource)
+        app.on.add_all(self.on)
 
     def _define(self, function: Callable[..., Any], options: Any) -> AnyJob:
         own: JobOptions = {**self._defaults, **options}  # type: ignore[typeddict-item]
@@ -197,6 +200,7 @@ class Router(Definitions):
         app.jobs.remove([item.job for item in self._jobs])
         app.schedules.forget(self._keys)
         app.resource.remove_all(self.resource)
+        app.on.remove_all(self.on)
         self._keys = []
 
     def __repr__(self) -> str:

@@ -49,7 +49,7 @@ VERBS = [
     "failed_units", "aretry_failed", "retry_failed",
     "artifacts", "alogs", "logs",
     "wait_all", "acancel", "aclose", "acounts", "adiscard",
-    "aenqueue", "aenqueue_many", "aevents", "arun_events", "run_events", "aget", "alist",
+    "aenqueue", "aenqueue_many", "aevents", "arun_events", "on", "run_events", "aget", "alist",
     "aqueues",
     "areprioritize", "areschedule", "aresult", "aretry", "await_end", "aworkers",
     "define_handler", "failure_handler", "on_failure",

@@ -78,6 +78,16 @@ def test_a_handler_tells_an_event(load: Load) -> None:
     assert (event.run, event.data) == (run.id, {"order": 7})
 
 
+@pytest.mark.examples("docs/events.md", "watch.py", "alarm.py")
+async def test_a_worker_calls_listeners(load: Load) -> None:
+    alarm = load("watch.py") and load("alarm.py")
+    async with alarm.app.running() as worker:
+        run = await alarm.fetch.using(max_attempts=1).aenqueue(url="example.com")
+        await worker.drained()
+    assert alarm.messages == ["fetch failed: only https"]
+    assert (await run.arefresh()).status == "failed"
+
+
 class _Enough(Exception):
     """To leave a loop that has no end."""
 

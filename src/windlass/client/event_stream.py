@@ -64,16 +64,9 @@ class _Stream:
         end: str = yield self._scope.store.operations.find_place(None)
         return end
 
-    def _page(self, listening: Listening, end: str) -> Flow[tuple[Sequence[Event], bool]]:
-        """The events up to the end, part by part; and whether there are more."""
-        operations = self._scope.store.operations
-        page: Sequence[FeedEvent] = yield operations.list_feed(listening.cursor, PAGE)
-        due = [fed for fed in page if order_of(fed.place) <= order_of(end)]
-        events = yield from tell_all(operations, [fed for fed in due if listening.wants(fed)])
-        if due:
-            listening.cursor = due[-1].place
-        fitting = [event for event in events if listening.is_for(event)]
-        return self._in_time(fitting), len(due) == PAGE
+    def _read(self, listening: Listening, end: str) -> Flow[tuple[Sequence[Event], bool]]:
+        events, more = yield from read_upto(self._scope, listening, end)
+        return self._in_time(events), more
 
     def _taken(self, listening: Listening, events: Sequence[Event]) -> Sequence[Event]:
         if listening.behind:
@@ -102,7 +95,7 @@ class Events(_Stream):
             store, more = self._scope.store, True
             end = run_flow(store, self._end())
             while more:
-                events, more = run_flow(store, self._page(listening, end))
+                events, more = run_flow(store, self._read(listening, end))
                 yield from events
 
     def __enter__(self) -> Self:
@@ -144,7 +137,7 @@ class AsyncEvents(_Stream):
                         yield event
             end = await arun_flow(store, self._end())
             while more:
-                events, more = await arun_flow(store, self._page(listening, end))
+                events, more = await arun_flow(store, self._read(listening, end))
                 for event in events:
                     yield event
 
@@ -165,6 +158,21 @@ class AsyncEvents(_Stream):
         listening, self._listening = self._listening, None
         if listening is not None and self._follow:
             await self._scope.ground.tail.aleave(listening)
+
+
+def read_upto(scope: Scope, listening: Listening, end: str) -> Flow[tuple[Sequence[Event], bool]]:
+    """A page of what a listener asked for, up to a place; and whether there may be more.
+
+    For one that no tail reads for: its cursor goes on.
+    """
+    operations = scope.store.operations
+    page: Sequence[FeedEvent] = yield operations.list_feed(listening.cursor, PAGE)
+    due = [fed for fed in page if order_of(fed.place) <= order_of(end)]
+    wanted = [fed for fed in due if listening.wants(fed)]
+    events: Sequence[Event] = yield from tell_all(operations, wanted)
+    if due:
+        listening.cursor = due[-1].place
+    return [event for event in events if listening.is_for(event)], len(due) == PAGE
 
 
 def _check_since(since: object) -> str | datetime:

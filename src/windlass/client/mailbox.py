@@ -47,25 +47,39 @@ class Mailbox:
         with self._changed:
             while not self._events and self._reason is None:
                 self._changed.wait()
-            return self._taken()
+            return self._taken(TAKEN)
 
     async def atake(self) -> Sequence[Event]:
         """As :meth:`take`, on the loop."""
+        return await self._atake(TAKEN)
+
+    async def atake_one(self) -> Event:
+        """The next event, on the loop; the others stay here."""
+        return (await self._atake(1))[0]
+
+    def take_all(self) -> Sequence[Event]:
+        """What is there now, and no waiting."""
+        with self._changed:
+            left = list(self._events)
+            self._events.clear()
+            return left
+
+    async def _atake(self, most: int) -> Sequence[Event]:
         loop = asyncio.get_running_loop()
         there = asyncio.Event()
         while True:
             with self._changed:
                 if self._events or self._reason is not None:
-                    return self._taken()
+                    return self._taken(most)
                 there.clear()
                 self._ring = lambda: loop.call_soon_threadsafe(there.set)
             await there.wait()
 
-    def _taken(self) -> Sequence[Event]:
+    def _taken(self, most: int) -> Sequence[Event]:
         if not self._events and self._reason is not None:
             reason = self._reason
             raise reason if not isinstance(reason, WindlassError) else _again(reason)
-        return [self._events.popleft() for _ in range(min(TAKEN, len(self._events)))]
+        return [self._events.popleft() for _ in range(min(most, len(self._events)))]
 
     def _wake(self) -> None:
         self._changed.notify_all()

@@ -65,6 +65,8 @@ class Listening:
         self.cursor = cursor  # where it has been looked for
         self.behind = True
         self.box = Mailbox(buffer)
+        self._gone = False  # whoever reads on by itself must not be given the same
+        self._giving = threading.Lock()
 
     @property
     def ready(self) -> bool:
@@ -77,6 +79,15 @@ class Listening:
 
     def give(self, events: Sequence[Event], upto: str) -> bool:
         """Hand events over; False if there are too many, and it is cut."""
+        with self._giving:
+            return self._gone or self._give(events, upto)
+
+    def drop(self) -> None:
+        """Be given nothing more: the cursor stays where it is."""
+        with self._giving:
+            self._gone = True
+
+    def _give(self, events: Sequence[Event], upto: str) -> bool:
         after = order_of(self.cursor)
         fresh = [e for e in events if self.is_for(e) and order_of(e.id) > after]
         if not self.behind and len(fresh) > self.box.room:
@@ -126,6 +137,11 @@ class Tail:
         thread = self._left(listening)
         if thread is not None:
             await off_loop(lambda: thread.join(_ENDING), "windlass-tail-end")
+
+    def drop(self, listening: Listening) -> None:
+        """Let a listener go, and wait for nothing; it is given nothing more."""
+        listening.drop()
+        self._left(listening)
 
     def wake(self) -> None:
         """Look for events now; from any thread."""

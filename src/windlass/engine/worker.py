@@ -40,6 +40,7 @@ from windlass.domain.outcome import Outcome
 from windlass.domain.run import Backlog
 from windlass.engine.around import Around
 from windlass.engine.attempt import Runner
+from windlass.engine.audience import Audience
 from windlass.engine.children import Children, Isolation
 from windlass.engine.ending import Ending
 from windlass.engine.environment import Environment
@@ -78,14 +79,17 @@ class Worker:
         announce: Announce | None = None,
         isolation: Isolation | None = None,
         hooks: Sequence[Around] = (),
+        audience: Audience | None = None,
     ) -> None:
         """`services` run beside it; by default, all that there are. `announce` stores what belongs
         to the jobs, such as their schedules; it is called whenever they have been stored.
-        `isolation` is for child processes, `hooks` are run around each attempt."""
+        `isolation` is for child processes, `hooks` are run around each attempt, and `audience` is
+        told what happens."""
         if not jobs and not expecting:
             raise UsageError("A worker needs at least one job: none is registered.")
         self._environment, self._isolation = environment, isolation
         self._store, self.options = environment.store, environment.options
+        self._audience = audience
         self._resources = resources or OpenResources({})
         limit = self.options.result_limit
         self._runner = Runner(self._store, environment.sources, self._resources, limit, hooks)
@@ -240,6 +244,10 @@ class Worker:
 
     async def _serve(self) -> None:
         """Take part, until told to stop."""
+        if self._audience is not None and not await finished_before(
+            self._hub.stopping, self._audience.start()
+        ):
+            return
         await self._hub.start()
         known = {"worker": self.id, "store": self._store.place}
         log.info("worker started", extra=known | self._hub.roster.summary)
@@ -261,6 +269,8 @@ class Worker:
         await ending.step(last_words(self._store, self._hub.pump, self.id, deadline))
         await ending.step(self._hub.lines.finish(deadline))
         await ending.step(self.heart.silence(deadline))
+        if self._audience is not None:
+            await ending.step(self._audience.stop())
         await ending.step(close_all(self._resources))
         await ending.step(self._hub.seats.close())
         log.info("worker stopped", extra={"worker": self.id})
