@@ -46,6 +46,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "runs": Entry("runs", "runs", "List runs, or act on all that filters select."),
         "show": Entry("show", "show", "Show everything about one run."),
         "logs": Entry("logs", "logs", "Show what the handler of a run has logged."),
+        "tail": Entry("tail", "tail", "Show what happens, as it happens."),
         "approvals": Entry("approvals", "approvals", "List what runs ask people."),
         "artifacts": Entry("artifacts", "artifacts", "List, read and delete bytes that runs keep."),
         "audit": Entry("audit", "audit", "List what operators did, and why."),

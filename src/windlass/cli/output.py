@@ -187,9 +187,9 @@ def event_text(event: Event) -> str:
             return ", ".join(part for part in parts if part)
         case _ if "step" in data:
             path = one_line(str(data.pop("step")))
-            return ", ".join(part for part in (path, _said_all(data)) if part)
+            return ", ".join(part for part in (path, said_all(data)) if part)
         case _:
-            return _said_all(data)
+            return said_all(data)
 
 
 def _instant(text: object) -> str:
@@ -200,7 +200,8 @@ def _instant(text: object) -> str:
         return one_line(str(text))
 
 
-def _said_all(data: Mapping[str, Any]) -> str:
+def said_all(data: Mapping[str, Any]) -> str:
+    """The data of an event, for people."""
     return ", ".join(f"{name} {_said(name, value)}" for name, value in data.items())
 
 

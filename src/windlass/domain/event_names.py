@@ -77,7 +77,7 @@ def _check_type(name: object) -> str:
     from difflib import get_close_matches  # every command would wait for it
 
     near = get_close_matches(checked, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "`windlass tail --help` names them"
+    hint = f"did you mean {near[0]!r}?" if near else "windlass.EventType has all of them"
     raise BadOption("types", f"there is no event {checked!r}: {hint}")
 
 
