@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -329,6 +331,34 @@ def test_an_error_ends_all_who_listen(app: Windlass, monkeypatch: pytest.MonkeyP
         for events in (one, other):
             with pytest.raises(BadOption, match="it is broken"):
                 next(iter(events))
+
+
+FORKING = """
+import os, sys
+from windlass import Windlass
+app = Windlass(sys.argv[1])
+
+@app.job
+def work(): ...
+
+with app.events(types="run.enqueued") as here:
+    first = work.enqueue()
+    reader = iter(here)
+    assert next(reader).subject == first.id     # the tail's thread runs
+    child = os.fork()
+    if child == 0:
+        with app.events(types="run.enqueued") as there:
+            second = work.enqueue()
+            assert next(iter(there)).subject == second.id
+        sys.exit()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert next(reader).type == "run.enqueued"
+app.close()
+"""
+
+
+def test_a_forked_child_has_a_tail_of_its_own(url: str) -> None:
+    subprocess.run([sys.executable, "-c", FORKING, url], check=True, timeout=40)
 
 
 async def test_a_time_is_found_among_many_pages(app: Windlass) -> None:

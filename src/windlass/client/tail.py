@@ -116,9 +116,9 @@ class Tail:
 
     def join(self, listening: Listening) -> None:
         """Let a listener have what comes after its cursor."""
+        if self._pid != os.getpid():
+            self._begin_anew()
         with self._lock:
-            if self._pid != os.getpid():
-                self._pid, self._listening, self._thread = os.getpid(), [], None
             self._listening.append(listening)
             if self._thread is None:
                 self._cursor = None
@@ -150,9 +150,16 @@ class Tail:
             with contextlib.suppress(RuntimeError):  # its loop has ended
                 poke()
 
+    def _begin_anew(self) -> None:
+        """In a forked child: the thread is the parent's, and may have held the lock."""
+        self._pid, self._lock = os.getpid(), threading.Lock()
+        self._listening, self._thread, self._poke = [], None, None
+
     def _left(self, listening: Listening) -> threading.Thread | None:
+        if self._pid != os.getpid():
+            return None  # it was the parent's
         with self._lock:
-            if self._pid != os.getpid() or listening not in self._listening:
+            if listening not in self._listening:
                 return None
             self._listening.remove(listening)
             thread = None if self._listening else self._thread
