@@ -52,7 +52,7 @@ class HistoryVerbs(ApprovalVerbs):
     def stop_requests(self, run: str) -> Flow[Sequence[StopRequest]]:
         """List the cancels and pauses that were asked of a run while it was running: when each was
         asked, heard by its worker, and done. A run that is not running stops at once."""
-        return stop_requests((yield from self.events(run)))
+        return stop_requests((yield from self.run_events(run)))
 
     def phases(self, run: str) -> Flow[Sequence[PhaseState]]:
         """List the phases of a run, in order, and how far each is; one that is no pipeline has
