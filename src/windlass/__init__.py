@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from windlass.domain.pipeline import phase
     from windlass.domain.policy import Fatal, Retry, RetryAfter
     from windlass.domain.progress import Units
+    from windlass.domain.retention import Retention
     from windlass.domain.runlog import LogLine
     from windlass.domain.states import Failure, Status
     from windlass.domain.step import Generation, Signal, Step, StepKind, StepState
@@ -156,6 +157,7 @@ __all__ = [
     "Request",
     "ResultMismatch",
     "ResultTimeout",
+    "Retention",
     "Retry",
     "RetryAfter",
     "Router",
@@ -219,6 +221,7 @@ _HOMES = {
     "windlass.domain.batch": "BatchCounts FailedUnit",
     "windlass.domain.pipeline": "phase",
     "windlass.domain.policy": "Fatal Retry RetryAfter",
+    "windlass.domain.retention": "Retention",
     "windlass.domain.progress": "Units",
     "windlass.domain.runlog": "LogLine",
     "windlass.domain.states": "Failure Status",

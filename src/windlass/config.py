@@ -17,11 +17,22 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypedDict
 from urllib.parse import quote
 
+from windlass.ages import (
+    DAY,
+    DELETE_AFTER,
+    STALE_AFTER,
+    Age,
+    AgeGiven,
+    Ages,
+    read_age,
+    read_ages,
+)
 from windlass.duration import Duration, format_duration, parse_duration
 from windlass.errors import BadDuration, BadOption
 
@@ -76,6 +87,11 @@ class SettingOptions(WorkerChanges, total=False):
     ballast: int | None
     artifacts: str | os.PathLike[str] | None
     artifact_limit: int | None
+    stale_after: AgeGiven | None
+    delete_after: AgeGiven | None
+    delete_feed_after: Duration | None
+    delete_audit_after: Duration | None
+    delete_slots_after: Duration | None
     log: LogKind | None
     log_level: str | None
 
@@ -142,6 +158,14 @@ class Settings:
     file."""
     artifact_limit: int = DEFAULT_ARTIFACT_LIMIT
     """The most bytes of one artifact."""
+    stale_after: Ages = STALE_AFTER
+    """How long after its end a run becomes stale, unless its job says otherwise; None is never."""
+    delete_after: Ages = DELETE_AFTER
+    """How long after its end a run is deleted, unless its job says otherwise; None is never."""
+    delete_feed_after: Age = 30 * DAY
+    """How old a page of the feed is when it goes; so for the next two."""
+    delete_audit_after: Age = 365 * DAY
+    delete_slots_after: Age = 90 * DAY
     log: LogKind = "console"
     log_level: str = "INFO"
 
@@ -372,6 +396,11 @@ _READERS: Mapping[str, Callable[[object], object]] = MappingProxyType(
         "ballast": _integer(0, 1024 * 1024 * 1024),
         "artifacts": _place,
         "artifact_limit": _integer(1, 500 * 1024**3),
+        "stale_after": partial(read_ages, default=STALE_AFTER),
+        "delete_after": partial(read_ages, default=DELETE_AFTER),
+        "delete_feed_after": read_age,
+        "delete_audit_after": read_age,
+        "delete_slots_after": read_age,
         "log": _choice("console", "json", fold=str.lower),
         "log_level": _choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", fold=str.upper),
     }

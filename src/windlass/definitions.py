@@ -66,8 +66,9 @@ class Definitions:
 
     def job(self, handler: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Make a function a job; bare, or with options: name, queue, priority, max_attempts,
-        retry, timeout, executor, max_steps, default_input (of runs that are given none), and
-        defaults of its runs: tags, expires, deadline, unique, key_ttl.
+        retry, timeout, executor, max_steps, default_input (of runs that are given none), retention
+        (how long runs are kept), and defaults of its runs: tags, expires, deadline, unique,
+        key_ttl.
 
         A job's name is the function's unless given. A first parameter that is called `ctx` or
         annotated with Context (SyncContext in sync functions) gets the run's context.

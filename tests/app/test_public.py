@@ -24,7 +24,7 @@ NAMES = [
     "PauseKind", "WorkPause",
     "PayloadTooLarge", "PhaseState", "PhaseStatus", "ProcessDied", "QueueState", "Units", "phase",
     "AuditEntry", "LogLine", "Request",
-    "ResultMismatch", "ResultTimeout", "Retry", "RetryAfter", "Router",
+    "ResultMismatch", "ResultTimeout", "Retention", "Retry", "RetryAfter", "Router",
     "Run",
     "RunExpires", "RunFailed",
     "RunNotFound", "Schedule", "ScheduleBusy", "ScheduleNotFound",

@@ -272,7 +272,9 @@ class _Run:
         holder = self.record if finished else (self.positions[0][1] if where else None)
         if holder is None:
             return
-        if holder["seq"] != len(self.events):
+        # A success that is stale keeps its seq: its record tells of both.
+        stale = finished and holder["status"] == "succeeded" and holder["stale_at"] is not None
+        if holder["seq"] + stale != len(self.events):
             yield f"carries seq {holder['seq']} and has {len(self.events)} events (I8)"
         started = sum(event["type"] == EventType.STARTED for event in self.events)
         if holder["attempt"] != started:
@@ -385,6 +387,8 @@ class _Replay:
             self.status = Status.SCHEDULED if data.get("why") == "delay" else Status.QUEUED
         elif kind is EventType.DISCARDED:
             expected = before is Status.FAILED
+        elif kind is EventType.STALE:
+            expected = before in (Status.SUCCEEDED, Status.FAILED, Status.CANCELED)
         elif kind.startswith(OF_STEPS):
             expected = before is Status.RUNNING
         else:

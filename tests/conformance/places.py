@@ -53,6 +53,14 @@ class Tables(Protocol):
         """Do what retention does to a finished run."""
         ...
 
+    def everything(self) -> Mapping[str, Mapping[str, set[str]]]:
+        """The values, as text, of every column that may name a run, by table and column."""
+        ...
+
+    def make_due(self) -> None:
+        """Let all chores of janitors be due."""
+        ...
+
     def delete_run(self, run: RunRef) -> None:
         """Delete a run that is ready."""
         ...
@@ -198,6 +206,8 @@ class PostgresTables:
         "audit": "select * from windlass.audit",
         "pauses": "select * from windlass.pauses",
         "run_logs": "select * from windlass.run_logs",
+        "artifacts": "select * from windlass.artifacts",
+        "chores": "select * from windlass.chores",
     }
     EMPTY: ClassVar = (
         "delete from windlass.jobs; delete from windlass.runs; delete from windlass.timers;"
@@ -213,7 +223,8 @@ class PostgresTables:
         "delete from windlass.generations;"
         "delete from windlass.schedules; delete from windlass.schedule_slots;"
         "delete from windlass.schedule_live; delete from windlass.schedule_gone;"
-        "delete from windlass.audit; delete from windlass.pauses; delete from windlass.run_logs"
+        "delete from windlass.audit; delete from windlass.pauses; delete from windlass.run_logs;"
+        "delete from windlass.chores"
     )
     TRUNCATE: ClassVar = (
         "truncate windlass.jobs, windlass.runs, windlass.timers, windlass.ready, windlass.leases,"
@@ -224,7 +235,7 @@ class PostgresTables:
         "windlass.follows,"
         "windlass.schedules,"
         "windlass.schedule_slots, windlass.schedule_live, windlass.schedule_gone,"
-        "windlass.audit, windlass.pauses, windlass.run_logs"
+        "windlass.audit, windlass.pauses, windlass.run_logs, windlass.chores"
     )
 
     def __init__(self, url: str) -> None:
@@ -238,11 +249,41 @@ class PostgresTables:
             found = {table: self._conn.execute(self.READ[table]) for table in tables}
         return {table: [_plain(row) for row in rows] for table, rows in found.items()}
 
+    def everything(self) -> Mapping[str, Mapping[str, set[str]]]:
+        """The values, as text, of every column that may name a run, by table and column."""
+        found = self._conn.execute(
+            "select table_name, column_name from information_schema.columns "
+            "where table_schema = 'windlass' and data_type in ('uuid', 'ARRAY') "
+            "and table_name in (select tablename from pg_tables where schemaname = 'windlass') "
+            "and table_name <> 'pages'"
+        ).fetchall()
+        places: dict[str, dict[str, set[str]]] = {}
+        for row in found:
+            table, column = row["table_name"], row["column_name"]
+            rows = self._conn.execute(
+                f"select {column}::text as v from windlass.{table}"  # noqa: S608
+            )
+            values = {part for r in rows if r["v"] for part in r["v"].strip("{}").split(",")}
+            places.setdefault(table, {})[column] = values
+        return places
+
     def mark_stale(self, run: RunRef, at: datetime) -> None:
+        # As the janitor does it, but at a time of the test's: a success tells of it by its record.
         self._conn.execute(
-            "update windlass.runs set stale_at = %s where tenant = %s and id = %s",
+            "with marked as (update windlass.runs set stale_at = %s, "
+            "seq = seq + (status <> 'succeeded')::integer "
+            "where tenant = %s and id = %s and stale_at is null returning *), "
+            "noted as (insert into windlass.event_rows (tenant, subject, seq, type, at, attempt) "
+            "select tenant, id, seq, 'run.stale', stale_at, attempt from marked "
+            "where status <> 'succeeded') "
+            "insert into windlass.pages (moment, at, seq, attempt, tenant, type, subjects) "
+            "select windlass.page_moment(), stale_at, seq + (status = 'succeeded')::integer, "
+            "attempt, tenant, 'run.stale', array[id] from marked",
             (at, run.tenant, run.id),
         )
+
+    def make_due(self) -> None:
+        self._conn.execute("update windlass.chores set due_at = 'epoch'")
 
     def delete_run(self, run: RunRef) -> None:
         for table in ("ready", "runs"):
@@ -323,6 +364,9 @@ class SqliteTables:
         "schedule_live": "select * from schedule_live",
         "schedule_gone": "select * from schedule_gone",
         "run_logs": "select * from run_logs",
+        "artifacts": "select * from artifacts",
+        "audit": "select * from audit",
+        "chores": "select * from chores",
     }
     EMPTY: ClassVar = (
         "begin immediate;"
@@ -334,7 +378,7 @@ class SqliteTables:
         "delete from follows;"
         "delete from generations;"
         "delete from schedules; delete from schedule_slots; delete from schedule_live;"
-        "delete from schedule_gone; delete from run_logs;"
+        "delete from schedule_gone; delete from run_logs; delete from chores;"
         "commit"
     )
     IDS: ClassVar = frozenset(
@@ -367,12 +411,52 @@ class SqliteTables:
     def read(self, tables: Sequence[str]) -> Mapping[str, Sequence[Row]]:
         return {table: self.rows(table) for table in tables}
 
+    def everything(self) -> Mapping[str, Mapping[str, set[str]]]:
+        """The values, as text, of every column that may name a run, by table and column."""
+        tables = self._conn.execute("select name from sqlite_schema where type = 'table'")
+        places: dict[str, dict[str, set[str]]] = {}
+        for table in [row["name"] for row in tables]:
+            if table == "pages" or table.startswith("sqlite_"):
+                continue
+            columns = self._conn.execute("select name from pragma_table_info(?)", (table,))
+            for column in [row["name"] for row in columns]:
+                rows = self._conn.execute(
+                    f"select {column} as v from {table} where typeof({column}) = 'blob'"  # noqa: S608
+                )
+                blobs = [
+                    row["v"] if isinstance(row["v"], bytes) else UUID(row["v"]).bytes
+                    for row in rows
+                ]
+                values = {str(UUID(bytes=blob)) for blob in blobs if len(blob) == 16}
+                places.setdefault(table, {})[column] = values
+        return places
+
     def mark_stale(self, run: RunRef, at: datetime) -> None:
         micros = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-        self._conn.execute(
-            "update runs set stale_at = ? where tenant = ? and id = ?",
-            (micros, run.tenant, UUID(run.id).bytes),
-        )
+        # As the janitor does it, but at a time of the test's: a success tells of it by its record.
+        name = (run.tenant, UUID(run.id).bytes)
+        marked = self._conn.execute(
+            "update runs set stale_at = ?, seq = seq + (status <> 'succeeded') "
+            "where tenant = ? and id = ? and stale_at is null returning status, seq, attempt",
+            (micros, *name),
+        ).fetchall()
+        for marks in marked:
+            row: Any = marks  # named by the connection
+            status, seq, attempt = row["status"], row["seq"], row["attempt"]
+            if status != "succeeded":
+                self._conn.execute(
+                    "insert into event_rows (tenant, subject, seq, type, at, attempt) "
+                    "values (?, ?, ?, 'run.stale', ?, ?)",
+                    (*name, seq, micros, attempt),
+                )
+            self._conn.execute(
+                "insert into pages (tenant, subjects, seq, type, at, attempt) "
+                "values (?, ?, ?, 'run.stale', ?, ?)",
+                (*name, seq + (status == "succeeded"), micros, attempt),
+            )
+
+    def make_due(self) -> None:
+        self._conn.execute("update chores set due_at = 0")
 
     def delete_run(self, run: RunRef) -> None:
         for table in ("ready", "runs"):

@@ -75,13 +75,22 @@ end $$;
 create trigger succeeded after update on windlass.runs for each row
   when (old.status is null and new.status = 'succeeded') execute function old.succeeded();
 
+create function old.stale() returns trigger language plpgsql as $$
+begin
+  insert into old.events values (new.tenant, new.id, new.seq + 1, 'run.stale', new.stale_at,
+                                 new.attempt);
+  return null;
+end $$;
+create trigger stale after update on windlass.runs for each row
+  when (old.stale_at is null and new.stale_at is not null) execute function old.stale();
+
 create function old.event() returns trigger language plpgsql as $$
 begin
   insert into old.events values (new.*);
   return null;
 end $$;
 create trigger event after insert on windlass.event_rows for each row
-  when (new.type <> 'run.enqueued') execute function old.event();
+  when (new.type not in ('run.enqueued', 'run.stale')) execute function old.event();
 
 create function old.step() returns trigger language plpgsql as $$
 begin
@@ -135,7 +144,13 @@ when old.status is null and new.status = 'succeeded' begin
          new.finished_at, null, new.attempt_version
     from old_begun b where b.tenant = new.tenant and b.run = new.id and b.attempt = new.attempt;
 end;
-create trigger old_event after insert on event_rows when new.type <> 'run.enqueued' begin
+create trigger old_stale after update on runs
+when old.stale_at is null and new.stale_at is not null begin
+  insert into old_events values (new.tenant, new.id, new.seq + 1, 'run.stale', new.stale_at,
+                                 new.attempt, null);
+end;
+create trigger old_event after insert on event_rows
+when new.type not in ('run.enqueued', 'run.stale') begin
   insert into old_events values (new.tenant, new.subject, new.seq, new.type, new.at, new.attempt,
                                  new.data);
 end;

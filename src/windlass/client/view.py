@@ -230,6 +230,11 @@ class RunView:
         return None if self._record.finished_at is None else _utc(self._record.finished_at)
 
     @property
+    def stale_at(self) -> datetime | None:
+        """When it became stale, if it did: it is to be deleted, see `Retention`."""
+        return None if self._record.stale_at is None else _utc(self._record.stale_at)
+
+    @property
     def updated_at(self) -> datetime:
         """When its last event happened."""
         return _utc(self._record.updated_at)

@@ -64,6 +64,10 @@ class EventType(OpenEnum):
     CHANGED = "run.changed"
     DISCARDED = "run.discarded"  # taken off the dead letters by an operator
 
+    STALE = "run.stale"  # it ended a while ago, and is to be deleted
+    # it is gone; data: {"job": …, "status": how it had ended}. In the feed alone
+    DELETED = "run.deleted"
+
     SCHEDULE_CREATED = "schedule.created"  # data: {"job": name}
     SCHEDULE_CHANGED = "schedule.changed"  # data: {"version": n}
     SCHEDULE_PAUSED = "schedule.paused"

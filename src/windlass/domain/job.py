@@ -14,6 +14,7 @@ import msgspec
 from windlass.domain.failed import FailedRun, FailureHandler
 from windlass.domain.origin import Folder
 from windlass.domain.policy import Retry
+from windlass.domain.retention import DEFAULT_TERMS, Retention, RetentionTerms
 from windlass.domain.run import JobRow, RunDefaults
 from windlass.domain.signature import Signature
 from windlass.domain.step import MOST_MAX_STEPS
@@ -64,14 +65,19 @@ class JobSpec:
     """Who handles the failures of its runs."""
     phases: tuple[str, ...] | None = None
     """The names of a pipeline's phases, in order."""
+    retention: Retention | None = None
+    """How long its runs are kept; None: as the settings say."""
     version: str = ""
     home: object = field(default=None, repr=False, compare=False)
     """What must live as long as the definition: a job file's modules."""
     folder: Folder | None = field(default=None, repr=False, compare=False)
     """The job files that it was defined in, as they were."""
 
-    def row(self, tenant: str) -> JobRow:
-        """What is stored, for processes that have not this code."""
+    def row(self, tenant: str, kept: RetentionTerms = DEFAULT_TERMS) -> JobRow:
+        """What is stored, for processes that have not this code.
+
+        `kept`: how long runs are kept where the definition does not say.
+        """
         return JobRow(
             name=self.name,
             tenant=tenant,
@@ -85,6 +91,7 @@ class JobSpec:
             defaults=self.defaults,
             on_failure=self.on_failure,
             phases=self.phases,
+            retention=kept if self.retention is None else self.retention.terms(kept),
             version=self.version,
         )
 
@@ -104,6 +111,7 @@ class DefaultOptions(TypedDict, total=False):
     deadline: Duration | None
     unique: Literal["live"] | None
     key_ttl: Duration | None
+    retention: Retention | None
 
 
 class PipelineOptions(DefaultOptions, total=False):
@@ -132,6 +140,7 @@ class FailureOptions(TypedDict, total=False):
     retry: Retry | None
     timeout: Duration | None
     executor: str | None
+    retention: Retention | None
 
 
 def define_job(handler: Callable[..., Any], **options: Unpack[JobOptions]) -> JobSpec:
@@ -153,6 +162,7 @@ def define_job(handler: Callable[..., Any], **options: Unpack[JobOptions]) -> Jo
         default_input=_default_input(options.get("default_input"), signature),
         defaults=_defaults(options),
         phases=getattr(handler, "phases", None),
+        retention=_retention(options.get("retention")),
         version=_version(handler),
     )
 
@@ -304,6 +314,13 @@ def _retry(value: object) -> Retry:
         return Retry()
     if not isinstance(value, Retry):
         raise BadOption("retry", f"{value!r} is not a Retry, e.g. Retry.exponential(base='1s')")
+    return value
+
+
+def _retention(value: object) -> Retention | None:
+    if value is not None and not isinstance(value, Retention):
+        why = f"{value!r} is not a Retention, e.g. Retention(delete_after='90d')"
+        raise BadOption("retention", why)
     return value
 
 

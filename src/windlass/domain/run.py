@@ -16,6 +16,7 @@ from windlass.domain.event import AttemptOutcome, EventType
 from windlass.domain.failed import FailureHandler
 from windlass.domain.outcome import ErrorInfo, Outcome
 from windlass.domain.progress import Detail
+from windlass.domain.retention import RetentionTerms
 from windlass.domain.states import Failure, Intent, Status
 
 DEFAULT_TENANT = "default"
@@ -337,6 +338,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     defaults: RunDefaults | None = None
     on_failure: FailureHandler | None = None  # who is told of runs that failed for good
     phases: tuple[str, ...] | None = None  # of a pipeline: their names, in order
+    retention: RetentionTerms | None = None  # None: as janitors have it
     version: str | None = None
 
 

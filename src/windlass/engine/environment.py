@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from windlass.artifacts.place import place_of
 from windlass.client import Ground
 from windlass.config import Settings
+from windlass.domain.retention import terms_of
 from windlass.engine.options import RESEND_AFTER, WorkerOptions
 from windlass.sources import Sources
 from windlass.store.interface import Store
@@ -46,6 +47,7 @@ def environment_of(
         result_limit=settings.payload_limit,
         artifacts=place_of(settings),
         artifact_limit=settings.artifact_limit,
+        retention=terms_of(settings),
         resend_after=resend_after,
         tenant=settings.tenant,
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from windlass.config import DEFAULT_ARTIFACT_LIMIT
+from windlass.domain.retention import DEFAULT_STORE_TERMS, StoreTerms
 from windlass.domain.run import DEFAULT_TENANT
 from windlass.domain.runlog import RUN_LOGS
 
@@ -32,6 +33,7 @@ class WorkerOptions:
     result_limit: int = 1024 * 1024
     artifacts: str | None = None  # where they are kept
     artifact_limit: int = DEFAULT_ARTIFACT_LIMIT
+    retention: StoreTerms = DEFAULT_STORE_TERMS
     resend_after: float = RESEND_AFTER
     report: float = 1.0  # at least so long between two writes of progress, or of logs
     run_logs: int = RUN_LOGS  # lines of each attempt that are kept

@@ -78,7 +78,8 @@ class Roster:
 
     def rows(self) -> list[JobRow]:
         """The definitions, for the store."""
-        return [spec.row(self._options.tenant) for spec in self.jobs.values()]
+        tenant, kept = self._options.tenant, self._options.retention.runs
+        return [spec.row(tenant, kept) for spec in self.jobs.values()]
 
     def replace(self, jobs: Sequence[JobSpec]) -> None:
         """Run these from now on."""

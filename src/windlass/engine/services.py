@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from windlass.engine.environment import Environment
 from windlass.engine.hosts import ServiceHost
+from windlass.engine.janitor import Janitor
 from windlass.engine.scheduler import Scheduler
 from windlass.engine.service import News, Service
 from windlass.engine.sweeper import Sweeper
@@ -19,6 +20,7 @@ def make_services(environment: Environment) -> Sequence[Service]:
         Sweeper(environment),
         Scheduler(environment),
         UnitSweeper(environment),
+        Janitor(environment),
     ]
 
 

@@ -29,6 +29,7 @@
     │   ├── AmbiguousRun            ambiguous_run
     │   ├── ArtifactNotFound        artifact_not_found
     │   ├── ApprovalNotFound        approval_not_found
+    │   ├── EventsDeleted           events_deleted
     │   ├── RunNotFound             run_not_found
     │   └── ScheduleNotFound        schedule_not_found
     ├── StoreError                  store               the database's trouble
@@ -80,6 +81,7 @@ from windlass.errors.conflict import (
     ArtifactNotFound,
     BadToken,
     ConflictError,
+    EventsDeleted,
     IllegalTransition,
     InputInUse,
     KeyConflict,
@@ -175,6 +177,7 @@ __all__ = [
     "EgressFailed",
     "EndNotCommitted",
     "ErrorLike",
+    "EventsDeleted",
     "IllegalTransition",
     "InputInUse",
     "JobFileError",

@@ -235,6 +235,26 @@ class ArtifactNotFound(NotFound):
         return f"There is no artifact {self.name!r}{of}: it was deleted, replaced or never put."
 
 
+class EventsDeleted(NotFound):
+    """The events that follow a place in the feed are deleted, up to the place `mark`.
+
+    A reader that went on from there would miss some without knowing.
+    """
+
+    code = "events_deleted"
+
+    def __init__(self, after: str, mark: str) -> None:
+        super().__init__(after, mark)
+        self.after = after
+        self.mark = mark
+
+    def __str__(self) -> str:
+        return (
+            f"The events after {self.after} are deleted, up to {self.mark}: begin again without a "
+            "place, and read anew what you follow. `delete_feed_after` says how long events stay."
+        )
+
+
 class RunNotFound(NotFound):
     """No such run: never enqueued, already deleted, or another tenant's."""
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 from windlass.domain.failed import FAILURE_HANDLER
 from windlass.domain.job import Executor, JobSpec, define_job, describe_handler
 from windlass.domain.policy import Retry
+from windlass.domain.retention import Retention
 from windlass.domain.scheduling.catchup import CatchUp
 from windlass.domain.scheduling.cron import cached_cron
 from windlass.domain.scheduling.definition import Every, parse_overlap
@@ -35,14 +36,23 @@ from windlass.files.version import Version
 from windlass.job import Job
 
 MAX_ATTEMPTS: Final = 3
+KEEP_LAST: Final = 50
 EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 RETRY: Final = Retry.fixed("5s", jitter=0.0)
 
 _JOB = (
     "retry", "timeout", "queue", "max_attempts", "max_steps", "priority", "executor", "tags",
-    "expires", "deadline", "unique", "key_ttl", "default_input",
+    "expires", "deadline", "unique", "key_ttl", "retention", "default_input",
 )  # fmt: skip
-_MEANT = (Retry, CatchUp, timedelta, str, int, float)  # what may be imported as an option
+_MEANT = (
+    Retry,
+    Retention,
+    CatchUp,
+    timedelta,
+    str,
+    int,
+    float,
+)  # what may be imported as an option
 _PLAN = ("schedule", "interval", "timezone", "overlap", "catch_up")
 _DURATIONS = ("timeout", "expires", "deadline", "key_ttl", "interval")
 
@@ -88,6 +98,7 @@ def define(version: Version, source: Source, module: ModuleType) -> Definition:
     try:
         preset: dict[str, Any] = {"max_attempts": MAX_ATTEMPTS, "retry": RETRY}
         spec = define_job(run, name=source.name, **(preset | _given(options, _JOB)))
+        spec = replace(spec, retention=(spec.retention or Retention()).keeping(KEEP_LAST))
         plan = _plan(_given(options, _PLAN))
     except BadOption as error:
         option = "schedule" if error.option == "cron" else error.option

@@ -177,6 +177,7 @@ class _Draining:
         self._tally.expired += swept.expired
         self._tally.overrun += swept.overrun
         self._tally.crashed += swept.crashed
+        yield from self.worker.tidy()
         due: DueReply = yield self._app.store.operations.due_schedules(1)
         planned = (due.rows or due.waiting) and (yield from self.worker.plan())
         return None if swept.more or planned else _Following(swept.next_due, due.next_slot)

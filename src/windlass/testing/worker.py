@@ -9,12 +9,14 @@ import asyncio
 import os
 import socket
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from importlib.metadata import version
 
 from windlass.app import Windlass
 from windlass.capture import lines_kept
 from windlass.domain.outcome import Outcome, decide_crash
+from windlass.domain.retention import Tidied, terms_of
 from windlass.domain.run import (
     Claimed,
     CycleReply,
@@ -42,6 +44,7 @@ from windlass.testing.places import clock_of
 from windlass.testing.steps import SimulatedCrash, stage_of
 
 SWEEP_LIMIT = 500
+TIDY_EVERY = 60.0
 
 
 class Witness(Runner):
@@ -85,6 +88,8 @@ class LoneWorker:
         self._last: Holding | None = None  # the last attempt
         self._claims = 0
         self._turn = 0  # of its claims alone: ends are numbered too
+        self._kept = terms_of(app.settings)
+        self._tidied: datetime | None = None
         self._fired = False
         self._scheduler: Scheduler | None = None
 
@@ -93,7 +98,9 @@ class LoneWorker:
         app, host = self._app, socket.gethostname()
         tenant = app.settings.tenant
         self.runner.worker = f"{host}:{os.getpid()}:{app.sources.new_id()[-6:]}"
-        yield app.store.operations.sync_jobs([spec.row(tenant) for spec in app.jobs.specs()])
+        kept = self._kept.runs
+        rows = [spec.row(tenant, kept) for spec in app.jobs.specs()]
+        yield app.store.operations.sync_jobs(rows)
         yield Work(call=app.schedules.sync)
         info = WorkerInfo(
             id=self.runner.worker,
@@ -126,6 +133,23 @@ class LoneWorker:
             spare=False,  # time that jumps is no outage here
         )
         return reply
+
+    def tidy(self) -> Procedure[None]:
+        """Do what a janitor would have done by now: once a minute is often enough for it."""
+        now = self._clock.now()
+        if self._tidied is not None and abs((now - self._tidied).total_seconds()) < TIDY_EVERY:
+            return
+        self._tidied = now
+        while True:
+            done: Tidied = yield self._store.operations.tidy(self._kept, SWEEP_LIMIT)
+            if done.locations:
+                yield Work(call=partial(self._remove, done.locations))
+            if not done.more:
+                return
+
+    def _remove(self, locations: Sequence[str]) -> None:
+        for location in locations:
+            self._app.ground.shelf.remove(location)
 
     def plan(self) -> Procedure[bool]:
         """Let the scheduler fire what is due; returns whether it made a run."""

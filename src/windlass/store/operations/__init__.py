@@ -17,6 +17,7 @@ from windlass.store.operations.inspection import InspectionOperations
 from windlass.store.operations.jobs import JobOperations
 from windlass.store.operations.logs import LogOperations
 from windlass.store.operations.pauses import PauseOperations
+from windlass.store.operations.retention import RetentionOperations
 from windlass.store.operations.runs import RunOperations
 from windlass.store.operations.schedules import ScheduleOperations
 from windlass.store.operations.steps import StepOperations
@@ -40,6 +41,10 @@ class Operations(
     AuditOperations,
     PauseOperations,
     LogOperations,
+<<<<<<< HEAD
     EventOperations,
+=======
+    RetentionOperations,
+>>>>>>> c17449d (Delete runs some time after their end, in two stages)
 ):
     """All of them."""

@@ -15,6 +15,7 @@ from windlass.store.postgres import (
     jobs,
     logs,
     pauses,
+    retention,
     runs,
     schedules,
     steps,
@@ -27,7 +28,7 @@ T = TypeVar("T")
 _FUNCTIONS = implementations(
     Operations,
     *(runs, control, workers, jobs, schedules, artifacts, inspection, steps, children),
-    *(followers, audit, batches, pauses, logs, events),
+    *(followers, audit, batches, pauses, logs, events, retention),
 )
 
 

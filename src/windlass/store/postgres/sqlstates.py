@@ -6,6 +6,7 @@ from types import MappingProxyType
 from windlass.errors import (
     BadArguments,
     BadPayload,
+    EventsDeleted,
     IllegalTransition,
     InputInUse,
     KeyConflict,
@@ -33,6 +34,7 @@ SQLSTATES: Mapping[str, type[WindlassError]] = MappingProxyType(
         "WL012": InputInUse,
         "WL013": LeaseLost,
         "WL014": StepNotRecorded,
+        "WL020": EventsDeleted,
     }
 )
 """What each private SQLSTATE of the PostgreSQL functions means."""

@@ -310,6 +310,7 @@ def _reopen(
     if max_attempts is not None:
         options = to_json(msgspec.structs.replace(chosen, max_attempts=max_attempts))
     tx.execute("keep_success", (run.tenant, blob))
+    seq += tx.execute("keep_stale", (run.tenant, blob))
     tx.execute("reopen_run", (options, run.tenant, blob))
     tx.execute("delete_failure", (run.tenant, blob))
     tx.execute("forget_failed_steps", (attempt, run.tenant, blob))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from windlass.domain.envelope import About, EventFacts, NewEvent
 from windlass.domain.event import EventType
 from windlass.domain.run import FeedEvent, Held
-from windlass.errors import BadOption
+from windlass.errors import BadOption, EventsDeleted
 from windlass.store.sqlite.open_transaction import OpenTransaction, Row
 from windlass.store.sqlite.positions import lease_of
 from windlass.store.sqlite.values import (
@@ -42,6 +42,10 @@ _BEGINNING = _Place(1, 0, 0)
 def list_feed(tx: OpenTransaction, after: str | None, limit: int) -> Sequence[FeedEvent]:
     """Return the events after a place, at most ``limit``."""
     place = _BEGINNING if after is None else _parse(after)
+    if after is not None and (mark := tx.fetch_one("feed_mark")) is not None and mark[0]:
+        gone = _parse(mark[0])
+        if place < gone:
+            raise EventsDeleted(after, mark[0])
     parts, left = [], limit
     # One page more than events: on the page of the place itself nothing may be left.
     for n, size in tx.fetch("feed_sizes", (place.n, place.era, limit + 1)):

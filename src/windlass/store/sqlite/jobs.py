@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from windlass.domain.failed import FailureHandler
 from windlass.domain.policy import Retry
+from windlass.domain.retention import RetentionTerms
 from windlass.domain.run import JobRecord, JobRow, RunDefaults
 from windlass.errors import BadArguments, BadOption
 from windlass.store.mending import read_row
@@ -53,14 +54,14 @@ def _columns(job: JobRow, now: int) -> Row:
         job.tenant, job.name, job.queue, job.priority, job.max_attempts, job.timeout,
         to_json(job.retry), to_json_or_none(job.parameters), raw_text(job.default_input),
         to_json_or_none(job.defaults), to_json_or_none(job.on_failure),
-        to_json_or_none(job.phases), job.version, now,
+        to_json_or_none(job.phases), to_json_or_none(job.retention), job.version, now,
     )  # fmt: skip
 
 
 def _job(row: Row) -> JobRecord:
     (
         tenant, name, queue, priority, max_attempts, timeout, retry, parameters, default_input,
-        defaults, on_failure, phases, version, created_at, updated_at,
+        defaults, on_failure, phases, retention, version, created_at, updated_at,
     ) = row  # fmt: skip
     known = from_json_or_none(parameters)
     return JobRecord(
@@ -76,6 +77,7 @@ def _job(row: Row) -> JobRecord:
         defaults=None if defaults is None else read_row(defaults, RunDefaults),
         on_failure=None if on_failure is None else read_row(on_failure, FailureHandler),
         phases=to_texts(phases) or None,
+        retention=None if retention is None else read_row(retention, RetentionTerms),
         version=version,
         created_at=from_micros(created_at),
         updated_at=from_micros(updated_at),

@@ -24,6 +24,7 @@ from windlass.store.sqlite import (
     listing,
     logs,
     pauses,
+    retention,
     runs,
     schedules,
     signals,
@@ -42,7 +43,7 @@ _FUNCTIONS = implementations(
     Operations,
     *(runs, listing, enqueue, control, bulk, workers, finish, sweep, jobs, schedules, firing),
     *(artifacts, inspection, feed, changing, steps, signals, approvals, children),
-    *(followers, audit, batches, units, pauses, logs),
+    *(followers, audit, batches, units, pauses, logs, retention),
 )
 _DECLARED = declared(Operations)
 # Calls of these operations that wait together are done as one. The last function makes a list of

@@ -23,6 +23,12 @@ begin
                          end),
            r.created_at, r.scheduled_for
       from windlass.runs r where r.tenant = p_tenant and r.id = p_id;
+  if not found then
+    -- One that is gone, whose key has time left.
+    return query
+      select k.run_status, k.run_created_at, k.run_scheduled_for from windlass.run_keys k
+       where k.run = p_id and k.tenant = p_tenant and k.run_status is not null limit 1;
+  end if;
 end
 $$;
 
@@ -88,7 +94,8 @@ begin
     values (p_tenant, p_job, p_key, p_run, v_hash, v_expires, p_live)
     on conflict (tenant, job, key) do update
       set run = excluded.run, input_hash = excluded.input_hash, expires_at = excluded.expires_at,
-          live = excluded.live
+          live = excluded.live, run_status = null, run_created_at = null,
+          run_scheduled_for = null
       where k.expires_at <= p_now
     returning run into v_run;
     if found then
@@ -97,9 +104,11 @@ begin
     select * into v_known from windlass.run_keys k
      where k.tenant = p_tenant and k.job = p_job and k.key = p_key;
     continue when not found;  -- deleted between the two statements: try again
-    if (v_known.live or p_live) and windlass.is_over(p_tenant, v_known.run) then
+    if (v_known.live or p_live)
+       and (v_known.run_status is not null or windlass.is_over(p_tenant, v_known.run)) then
       update windlass.run_keys k
-         set run = p_run, input_hash = v_hash, expires_at = v_expires, live = p_live
+         set run = p_run, input_hash = v_hash, expires_at = v_expires, live = p_live,
+             run_status = null, run_created_at = null, run_scheduled_for = null
        where k.tenant = p_tenant and k.job = p_job and k.key = p_key;
       return p_run;
     end if;
@@ -134,14 +143,15 @@ begin
   if v_known.run = p_run.id then
     return;
   elsif coalesce(v_known.expires_at > p_now, true)
-        and not windlass.is_over(p_run.tenant, v_known.run) then
+        and v_known.run_status is null and not windlass.is_over(p_run.tenant, v_known.run) then
     raise exception 'key % of job % belongs to run %, which has not ended', p_run.key, p_run.job,
       v_known.run
       using errcode = 'WL011',
             detail = json_build_array(p_run.job, p_run.key, v_known.run)::text;
   end if;
   update windlass.run_keys k
-     set run = p_run.id, input_hash = windlass.input_hash(p_run.input), expires_at = null, live = true
+     set run = p_run.id, input_hash = windlass.input_hash(p_run.input), expires_at = null, live = true,
+         run_status = null, run_created_at = null, run_scheduled_for = null
    where k.tenant = p_run.tenant and k.job = p_run.job and k.key = p_run.key;
 end
 $$;

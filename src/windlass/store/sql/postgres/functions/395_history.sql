@@ -2,7 +2,7 @@
 -- (tenant, subject) or (tenant, run): every branch is a lookup by key then.
 
 -- The events. A run that was due at once was enqueued when its record was made; an attempt's start is
--- told by the lease, and later by the attempt; a success by the record, or by an attempt if the run was
+-- told by the lease, and later by the attempt; a success, and that it is stale, by the record, or by an attempt if the run was
 -- reopened; the end of a step by the step. Everything else has a row.
 create or replace view windlass.events with (security_invoker = true) as
 select e.tenant, e.subject, e.seq, e.type, e.at, e.attempt, e.data from windlass.event_rows e
@@ -31,8 +31,9 @@ select a.tenant, a.run, a.ended_seq, 'run.succeeded', a.finished_at, a.attempt, 
 select r.tenant, r.id, x.seq, x.type, x.at, r.attempt, null
   from windlass.runs r
  cross join lateral (values (r.started_seq, 'run.started', r.started_at),
-                            (r.seq, 'run.succeeded', r.finished_at)) as x(seq, type, at)
- where r.status = 'succeeded';
+                            (r.seq, 'run.succeeded', r.finished_at),
+                            (r.seq + 1, 'run.stale', r.stale_at)) as x(seq, type, at)
+ where r.status = 'succeeded' and x.at is not null;
 
 -- The ended attempts: the one that succeeded is told by its run's record, unless that was reopened.
 create or replace view windlass.attempts with (security_invoker = true) as

@@ -36,6 +36,12 @@ begin
     values (p_tenant, p_id, v_run.attempt, v_run.token, windlass.worker_name(v_run.worker_no),
             'succeeded', v_run.started_seq, v_run.seq, v_run.started_at, v_run.finished_at,
             v_run.attempt_version);
+    if v_run.stale_at is not null then
+      -- So it is with this event. It was paged when it happened.
+      v_run.seq := v_run.seq + 1;
+      insert into windlass.event_rows (tenant, subject, seq, type, at, attempt)
+      values (p_tenant, p_id, v_run.seq, 'run.stale', v_run.stale_at, v_run.attempt);
+    end if;
   end if;
   update windlass.runs r
      set status = null, failure = null, result = null, error = null, reason = null,

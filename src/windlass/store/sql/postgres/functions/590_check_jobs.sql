@@ -1,3 +1,35 @@
+-- Refuse a retention that no janitor could follow: see RetentionTerms of domain/retention.py.
+create or replace function windlass.check_retention(p_job text, p_retention json) returns void
+language plpgsql volatile
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  v_age record;
+begin
+  if p_retention is null or json_typeof(p_retention) = 'null' then
+    return;
+  elsif json_typeof(p_retention) <> 'object'
+        or json_typeof(p_retention -> 'stale') is distinct from 'object'
+        or json_typeof(p_retention -> 'delete') is distinct from 'object' then
+    perform windlass.refuse(p_job, 'retention', 'needs stale and delete, the seconds of each status');
+  elsif coalesce(p_retention ->> 'keep_last', '0') !~ '^[0-9]{1,6}$' then
+    perform windlass.refuse(p_job, 'retention', 'takes keep_last of 0 to 100,000');
+  end if;
+  for v_age in
+    select * from json_each(p_retention -> 'stale')
+    union all select * from json_each(p_retention -> 'delete')
+  loop
+    if v_age.key not in ('succeeded', 'failed', 'canceled') then
+      perform windlass.refuse(p_job, 'retention', 'knows succeeded, failed and canceled');
+    elsif json_typeof(v_age.value) not in ('number', 'null') then
+      perform windlass.refuse(p_job, 'retention', 'takes seconds, or null for never');
+    elsif (v_age.value #>> '{}')::double precision not between 0 and 3155760000 then
+      perform windlass.refuse(p_job, 'retention', 'takes 0 s to 100 years');
+    end if;
+  end loop;
+end
+$$;
+
 -- Refuse definitions (see windlass.sync_jobs) that no process could read: whoever enqueues by name
 -- or fires schedules reads them all.
 create or replace function windlass.check_jobs(p_jobs json) returns void
@@ -13,7 +45,7 @@ begin
     select * from json_to_recordset(p_jobs)
                   as x(tenant json, name json, queue json, priority json, max_attempts json,
                        timeout json, retry json, parameters json, default_input json,
-                       defaults json, on_failure json, phases json, version json)
+                       defaults json, on_failure json, phases json, retention json, version json)
   loop
     v_name := v_job.name #>> '{}';
     if json_typeof(v_job.name) is distinct from 'string' or not windlass.is_name(v_name) then
@@ -65,6 +97,7 @@ begin
                    where json_typeof(p.value) <> 'string') then
       perform windlass.refuse(v_name, 'phases', 'is not a list of names');
     end if;
+    perform windlass.check_retention(v_name, v_job.retention);
   end loop;
 end
 $$;

@@ -46,6 +46,11 @@ select case when r.status is not null then r.status
                     from timers t where t.tenant = r.tenant and t.id = r.id) end,
        r.created_at, r.scheduled_for
   from runs r where r.tenant = :tenant and r.id = :id
+ union all
+-- One that is gone, whose key has time left.
+select run_status, run_created_at, run_scheduled_for from run_keys
+ where tenant = :tenant and run = :id and run_status is not null
+ limit 1
 
 -- name: known_key
 -- A run that has ended has its key no more if either it or the new one wants that.
@@ -53,12 +58,13 @@ select k.run, k.input_hash from run_keys k
  where k.tenant = :tenant and k.job = :job and k.key = :key
    and (k.expires_at is null or k.expires_at > :now)
    and not ((k.live or :live)
-            and exists (select 1 from runs r where r.tenant = k.tenant and r.id = k.run
-                           and r.status is not null))
+            and (k.run_status is not null
+                 or exists (select 1 from runs r where r.tenant = k.tenant and r.id = k.run
+                               and r.status is not null)))
 
 -- name: key_owner
 select k.run,
-       coalesce(k.expires_at <= :now, false)
+       coalesce(k.expires_at <= :now, false) or k.run_status is not null
        or exists (select 1 from runs r where r.tenant = k.tenant and r.id = k.run
                      and r.status is not null)
   from run_keys k where k.tenant = :tenant and k.job = :job and k.key = :key
@@ -69,4 +75,4 @@ insert into run_keys (tenant, job, key, run, input_hash, expires_at, live)
 values (:tenant, :job, :key, :run, :input_hash, :expires_at, :live)
 on conflict (tenant, job, key) do update
   set run = excluded.run, input_hash = excluded.input_hash, expires_at = excluded.expires_at,
-      live = excluded.live
+      live = excluded.live, run_status = null, run_created_at = null, run_scheduled_for = null
