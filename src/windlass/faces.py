@@ -9,6 +9,7 @@ from windlass.client.pause_faces import PauseFaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
     from typing import Any, Literal, Unpack
 
     from windlass.client.requests import Request, UsingOptions
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from windlass.client.typed import R
     from windlass.domain.counts import Counts, QueueState
     from windlass.domain.inspection import WorkerState
+    from windlass.domain.retention import Growth, Pruned
+    from windlass.domain.states import Status
+    from windlass.duration import Duration
     from windlass.requester import Named
     from windlass.verbs import AppVerbs
 
@@ -118,3 +122,56 @@ class AppFaces(PauseFaces):
         """As `queues`, in async code."""
         verbs = self._verbs
         return await verbs.aperform(verbs.queues())
+
+    def prune(
+        self,
+        *,
+        older_than: Duration | None = None,
+        status: Status | str | Iterable[Status | str] | None = None,
+        job: str | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Delete runs that ended so long ago now, with everything that hangs on them.
+
+        Without `older_than` that is what `delete_after` of the settings says. Runs that others
+        need are kept. `dry_run` counts those that fit, and deletes nothing.
+        """
+        verbs = self._verbs
+        return verbs.perform(
+            verbs.prune(older_than=older_than, status=status, job=job, dry_run=dry_run)
+        )
+
+    async def aprune(
+        self,
+        *,
+        older_than: Duration | None = None,
+        status: Status | str | Iterable[Status | str] | None = None,
+        job: str | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """As `prune`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(
+            verbs.prune(older_than=older_than, status=status, job=job, dry_run=dry_run)
+        )
+
+    def growth(self) -> Growth:
+        """How large the store is, and when its oldest run was made."""
+        verbs = self._verbs
+        return verbs.perform(verbs.growth())
+
+    async def agrowth(self) -> Growth:
+        """As `growth`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.growth())
+
+    def deletes_at(self, run: str) -> datetime | None:
+        """When a run is to be deleted, at the earliest; None while it has not ended, or if it is
+        kept for good."""
+        verbs = self._verbs
+        return verbs.perform(verbs.deletes_at(run))
+
+    async def adeletes_at(self, run: str) -> datetime | None:
+        """As `deletes_at`, in async code."""
+        verbs = self._verbs
+        return await verbs.aperform(verbs.deletes_at(run))

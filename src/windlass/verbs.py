@@ -1,17 +1,22 @@
 """What an application does beyond single runs: enqueue by name, look at its workers."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, Unpack, overload
 
 from windlass.client.enqueue import enqueue
 from windlass.client.filters import check_by
 from windlass.client.pauses import PauseVerbs
+from windlass.client.pruning import deletes_at, prune
 from windlass.client.requests import Request, UsingOptions
 from windlass.client.run import Run
 from windlass.client.scope import Scope
 from windlass.client.typed import R
 from windlass.domain.counts import MOST_COUNTED, By, Counts, QueueState, join_queues
 from windlass.domain.inspection import WorkerState
+from windlass.domain.retention import Growth, Pruned
+from windlass.domain.states import Status
+from windlass.duration import Duration
 from windlass.requester import Named, Requester
 from windlass.store.flow import Flow
 
@@ -84,3 +89,28 @@ class AppVerbs(PauseVerbs):
         rows = yield operations.count_runs(tenant, By.QUEUE, MOST_COUNTED)
         pauses = yield operations.list_pauses(tenant)
         return join_queues(rows, ages, pauses)
+
+    def prune(
+        self,
+        *,
+        older_than: Duration | None = None,
+        status: Status | str | Iterable[Status | str] | None = None,
+        job: str | None = None,
+        dry_run: bool = False,
+    ) -> Flow[Pruned]:
+        """Delete runs that ended so long ago now, with everything that hangs on them.
+
+        Without `older_than` that is what `delete_after` of the settings says. Runs that others
+        need are kept. `dry_run` counts those that fit, and deletes nothing.
+        """
+        return (yield from prune(self._scope, older_than, status, job, dry_run))
+
+    def growth(self) -> Flow[Growth]:
+        """How large the store is, and when its oldest run was made."""
+        found: Growth = yield self._scope.store.operations.measure_growth(self._scope.tenant)
+        return found
+
+    def deletes_at(self, run: str) -> Flow[datetime | None]:
+        """When a run is to be deleted, at the earliest; None while it has not ended, or if it is
+        kept for good."""
+        return (yield from deletes_at(self._scope, run))

@@ -48,6 +48,7 @@ VERBS = [
     "aaudit", "acting_as", "audit", "batch", "abatch_counts", "batch_counts", "afailed_units",
     "failed_units", "aretry_failed", "retry_failed",
     "artifacts", "alogs", "logs",
+    "prune", "aprune", "growth", "agrowth", "deletes_at", "adeletes_at",
     "wait_all", "acancel", "aclose", "acounts", "adiscard",
     "aenqueue", "aenqueue_many", "aevents", "arun_events", "on", "run_events", "aget", "alist",
     "aqueues",

@@ -236,6 +236,7 @@ READS = {
     "inspect_overdue", "inspect_workers", "json_text", "list_approvals", "list_attempts",
     "list_children", "list_events", "list_feed", "list_follows", "list_generations", "list_jobs",
     "list_logs", "list_schedules", "list_signals", "list_slots", "list_steps", "list_workers",
+    "measure_growth",
     "look_for_ends", "now", "page_runs", "queue_ages", "schema_state",
 }  # fmt: skip
 INNER = {

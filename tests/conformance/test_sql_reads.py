@@ -150,6 +150,7 @@ def _reads(drive: Driver) -> Calls:
             ops.inspect_overdue(-60.0, 10),
             ops.count_runs("default", By.QUEUE, 10),
             ops.queue_ages("default", 10),
+            ops.measure_growth("default"),
         )
     }
 

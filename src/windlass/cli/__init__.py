@@ -69,6 +69,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Store": {
         "migrate": Entry("migrate", "migrate", "Bring the database's schema up to date."),
+        "prune": Entry("prune", "prune", "Delete runs that ended long ago, now."),
         "backup": Entry("backup", "backup", "Copy a SQLite store while it is in use."),
         "doctor": Entry("doctor", "doctor", "Find what is wrong, and say what to do."),
     },

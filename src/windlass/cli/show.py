@@ -64,6 +64,7 @@ def show(
         phases=run.phases(), all_steps=all_steps, all_events=all_events,
         generations=generations, generation=generation,
         after=run.after(), followers=run.followers(), batch=run.batch_counts(),
+        deletes_at=app.deletes_at(run.id),
     )  # fmt: skip
     if as_json:
         click.echo(output.to_json(_document(run, story), indent=2))
@@ -84,6 +85,7 @@ class Story:
     after: "Sequence[Run]" = ()
     followers: "Sequence[Run]" = ()
     batch: "BatchCounts | None" = None
+    deletes_at: datetime | None = None
     all_steps: bool = False
     all_events: bool = False
     generations: "Sequence[Generation]" = ()
@@ -182,6 +184,9 @@ def _document(run: "Run", story: Story) -> dict[str, Any]:
     for name, linked in (("after", story.after), ("followers", story.followers)):
         found[name] = [{"id": one.id, "job": one.job, "status": one.status} for one in linked]
     found["stop_requests"] = [request.to_dict() for request in stop_requests(story.events)]
+    found["stale_at"] = None if run.stale_at is None else run.stale_at.isoformat()
+    at = story.deletes_at
+    found["deletes_at"] = None if at is None else at.isoformat()
     found["signals"] = [signal_dict(signal) for signal in story.signals]
     if story.all_events:
         found["events"] = [_event_dict(event) for event in story.events]
@@ -234,6 +239,9 @@ def _facts(run: "Run", story: Story, now: datetime) -> Iterator[str]:
         yield _fact(request.kind, _stopped(request, now))
     for label, moment in _times(run):
         yield _fact(label, f"{output.clock_time(moment)} ({output.ago(moment, now)})")
+    if story.deletes_at is not None:
+        due = output.ago(max(story.deletes_at, now), now)
+        yield _fact("deleted", f"{output.clock_time(story.deletes_at)} ({due}), or a little later")
     if run.metadata:
         yield _fact("metadata", output.readable(run.metadata))
     yield _fact("input", output.readable(run.input))
@@ -324,6 +332,7 @@ def _times(run: "Run") -> Iterator[tuple[str, datetime]]:
         ("deadline", run.deadline_at),
         ("started", run.started_at),
         ("finished", run.finished_at),
+        ("stale", run.stale_at),
     ):
         if moment is not None:
             yield label, moment

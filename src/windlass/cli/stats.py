@@ -53,6 +53,7 @@ def stats(place: StorePlace, by: str, as_json: bool) -> None:
             click.echo()
             _show(QUEUE_TITLES, [queue_row(queue) for queue in queues])
         print_pauses(app.pauses())
+        _print_size(app)
     else:
         titles = (by.upper(), *(f">{status.upper()}" for status in STATUSES))
         _show(titles, _name_rows(counts))
@@ -62,6 +63,11 @@ def _document(app: "Windlass", counts: "Counts") -> dict[str, Any]:
     shown = counts.to_dict()
     if counts.by is By.STATUS:
         shown["queues"] = [queue.to_dict() for queue in app.queues()]
+        growth = app.growth()
+        oldest = None if growth.oldest is None else growth.oldest.isoformat()
+        shown["store"] = {
+            "bytes": growth.bytes, "reusable": growth.reusable, "oldest_run": oldest,
+        }  # fmt: skip
         shown["pauses"] = [pause.to_dict() for pause in app.pauses()]
     return shown
 
@@ -112,6 +118,23 @@ def print_pauses(pauses: "Sequence[WorkPause]") -> None:
         since = output.clock_time(pause.since)
         what = f"{pause.kind.value} {pause.name} is paused since {since} by {pause.by}{why}"
         click.echo(output.one_line(what))
+
+
+def _print_size(app: "Windlass") -> None:
+    """Say how large the store is, and how old what it has."""
+    from windlass.cli import output
+
+    growth = app.growth()
+    free = f", of which {_megabytes(growth.reusable)} free inside" if growth.reusable else ""
+    oldest = ""
+    if growth.oldest is not None:
+        oldest = f"; its oldest run was made {output.ago(growth.oldest, app.sources.now())}"
+    click.echo()
+    click.echo(f"The store has {_megabytes(growth.bytes)}{free}{oldest}.")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
 
 
 def _number(count: int, exact: bool) -> str:

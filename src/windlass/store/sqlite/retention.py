@@ -30,6 +30,7 @@ from windlass.store.sqlite.values import (
     to_json,
 )
 
+OF_THE_STORE = ("jobs", "feed", "audit", "slots", "keys")
 _LOOKED = 5  # runs that are looked at, for each that may be changed
 
 
@@ -75,7 +76,7 @@ def tidy(tx: OpenTransaction, terms: StoreTerms, limit: int) -> Tidied:
     """Do what is due, a piece of it."""
     here = _Round(terms, limit)
     if tx.fetch_one("has_chores") is None:
-        tx.execute("add_chores")
+        tx.execute_many("add_chore", [(kind, "", "", 0) for kind in OF_THE_STORE])
     while here.left > 0:
         row = tx.fetch_one("due_chore", (tx.now,))
         if row is None:
@@ -115,7 +116,11 @@ def measure_growth(tx: OpenTransaction, tenant: str) -> Growth:
 
 
 def _find_jobs(tx: OpenTransaction, here: _Round, chore: _Chore) -> float:
-    for tenant, job in tx.fetch("jobs_with_runs"):
+    tenant, job = "", ""
+    while row := (
+        tx.fetch_one("next_job", (tenant, job)) or tx.fetch_one("next_tenant", (tenant,))
+    ):
+        tenant, job = row
         for kind in ("stale", "delete"):
             tx.execute("add_chore", (kind, tenant, job, tx.now))
     return EVERY

@@ -7,11 +7,6 @@ select kind, tenant, job, lap_at, lapping, terms, mark from chores
 -- name: has_chores
 select 1 from chores where kind = 'jobs'
 
--- name: add_chores
--- Those of the store: the others follow from its runs.
-insert into chores (kind) values ('jobs'), ('feed'), ('audit'), ('slots'), ('keys')
-on conflict (kind, tenant, job) do nothing
-
 -- name: put_chore
 update chores set due_at = :due, lap_at = :lap, lapping = :lapping, terms = :terms, mark = :mark
  where kind = :kind and tenant = :tenant and job = :job
@@ -19,17 +14,12 @@ update chores set due_at = :due, lap_at = :lap, lapping = :lapping, terms = :ter
 -- name: any_chore
 select 1 from chores where due_at <= :now limit 1
 
--- name: jobs_with_runs
+-- name: next_job
 -- A probe of the index for each job, however many runs it has.
-with recursive found (tenant, job) as (
-  select * from (select tenant, job from runs order by tenant, job limit 1)
-  union all
-  select (select tenant from runs where (tenant, job) > (f.tenant, f.job)
-           order by tenant, job limit 1),
-         (select job from runs where (tenant, job) > (f.tenant, f.job)
-           order by tenant, job limit 1)
-    from found f where f.tenant is not null)
-select tenant, job from found where tenant is not null
+select tenant, job from runs where tenant = :tenant and job > :job order by job limit 1
+
+-- name: next_tenant
+select tenant, job from runs where tenant > :tenant order by tenant, job limit 1
 
 -- name: add_chore
 insert into chores (kind, tenant, job, due_at) values (:kind, :tenant, :job, :now)
@@ -150,11 +140,12 @@ delete from run_keys where (tenant, job, key) in (
 delete from audit where n in (select n from audit order by n limit :limit) and at < :before
 
 -- name: drop_slots_before
+-- A cross join is not turned round: the slots of each schedule are found by their key.
 delete from schedule_slots where (tenant, schedule, slot) in (
   select k.tenant, k.schedule, k.slot
     from schedules s
-    join schedule_slots k on k.tenant = s.tenant and k.schedule = s.id
-   where k.slot < :before and k.outcome <> 'waiting'
+   cross join schedule_slots k
+   where k.tenant = s.tenant and k.schedule = s.id and k.slot < :before and k.outcome <> 'waiting'
    limit :limit)
 
 -- name: oldest_pages
