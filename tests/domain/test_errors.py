@@ -71,6 +71,10 @@ SAMPLES: list[tuple[WindlassError, str]] = [
     ),
     (errors.BadToken("r", "deploy"), "The token is not that of approval 'deploy' of run r."),
     (
+        errors.EventsDeleted("1:2:1", "1:9:4"),
+        "The events after 1:2:1 are deleted, up to 1:9:4: begin again without a place",
+    ),
+    (
         errors.ApprovalNotFound("r", "deploy"),
         "Run r asks for no approval 'deploy': `windlass approvals` lists those that are asked for.",
     ),
@@ -196,6 +200,7 @@ def test_codes_are_pinned() -> None:
         "ApprovalClosed": "approval_closed",
         "BadToken": "bad_token",
         "ApprovalNotFound": "approval_not_found",
+        "EventsDeleted": "events_deleted",
         "KeyConflict": "key_conflict",
         "KeyTaken": "key_taken",
         "RunExpires": "run_expires",
@@ -261,6 +266,7 @@ def test_timeouts_are_also_the_builtin_one(error: WindlassError) -> None:
         ("WL011", ["send", "k", "r1"], "belongs to run r1, which has not ended"),
         ("WL012", ["r1"], "Run r1 has recorded steps"),
         ("WL014", ["r1", "charge"], "Run r1 has recorded no step 'charge'"),
+        ("WL020", ["1:2:1", "1:9:4"], "The events after 1:2:1 are deleted"),
         ("WL013", ["r1", 3], "The lease with token 3 on run r1 is lost"),
     ],
 )
@@ -269,5 +275,5 @@ def test_sqlstate_and_detail_make_the_error(sqlstate: str, detail: list[str], te
 
 
 def test_every_sqlstate_is_covered_above() -> None:
-    later = {"WL010", "WL011", "WL012", "WL013", "WL014"}
+    later = {"WL010", "WL011", "WL012", "WL013", "WL014", "WL020"}
     assert set(SQLSTATES) == {f"WL00{n}" for n in range(1, 8)} | later
