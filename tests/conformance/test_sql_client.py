@@ -375,6 +375,7 @@ def test_a_batch_has_the_same_limits(client: Client) -> None:
 
 def test_every_state_has_its_exception() -> None:
     raised = {f"WL00{n}" for n in range(1, 8)} | {"WL010", "WL011", "WL012", "WL013", "WL014"}
+    raised |= {"WL020"}
     # A worker is told by an answer, not by an exception, that it is dead.
     assert raised == set(SQLSTATES)
 
