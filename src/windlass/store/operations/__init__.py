@@ -41,10 +41,7 @@ class Operations(
     AuditOperations,
     PauseOperations,
     LogOperations,
-<<<<<<< HEAD
     EventOperations,
-=======
     RetentionOperations,
->>>>>>> c17449d (Delete runs some time after their end, in two stages)
 ):
     """All of them."""

@@ -11,8 +11,8 @@ from windlass.store.sqlite.values import to_json, to_texts
 
 _OF_A_RUN = (
     "drop_artifacts", "drop_events", "drop_attempts", "drop_steps", "drop_generations",
-    "drop_signals", "drop_logs", "drop_progress", "delete_failure", "drop_child", "drop_follows", "drop_batch",
-    "drop_shards", "drop_unit_failures", "drop_units", "drop_staged", "drop_run",
+    "drop_signals", "drop_logs", "drop_progress", "delete_failure", "drop_child", "drop_follows",
+    "drop_batch", "drop_shards", "drop_unit_failures", "drop_units", "drop_staged", "drop_run",
 )  # fmt: skip
 """What goes by the run's id alone; the record last, so that nobody is woken by a child's end."""
 
