@@ -52,7 +52,7 @@ NAMELESS = {
     *("timers", "ready", "leases", "wakes"),  # of live runs
     *("children", "shards", "unit_failures"),  # of trees: see below
 }
-"""Tables in which no run of `rich` has a row. Whoever adds one that may have some fills it there."""
+"""Tables in which no run of `rich` has a row. Whoever adds one that may have some fills it."""
 
 AGE = 31 * DAY
 LIVE = [s for s in Status if s not in (Status.SUCCEEDED, Status.FAILED, Status.CANCELED)]
