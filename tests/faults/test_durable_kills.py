@@ -113,14 +113,14 @@ def test_a_shard_is_split_while_its_workers_are_killed(stage: Stage, fleet: Flee
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_batch_of_100_000_units_survives_kills(stage: Stage, fleet: Fleet) -> None:
     """F27, the long form: of four workers one is killed every half second."""
     kill_batch(stage, fleet, "counting", units=100_000, nap=0.004, least=30)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_shard_of_100_000_units_is_split_under_kills(stage: Stage, fleet: Fleet) -> None:
     run = kill_batch(stage, fleet, "halving", units=100_000, nap=0.004, least=30)
     assert run.batch_counts().shards > 10
