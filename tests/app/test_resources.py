@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -383,7 +384,8 @@ def make(app: Windlass) -> Artifact:
     )  # fmt: skip
 
 
-async def test_artifacts(app: Windlass) -> None:
+async def test_artifacts(url: str, tmp_path: Path) -> None:
+    app = Windlass(url, artifacts=str(tmp_path / "kept"))
     made = make(app)
 
     @app.job
@@ -403,6 +405,7 @@ async def test_artifacts(app: Windlass) -> None:
             await app.store.arun(app.store.operations.put_artifact(made))
             run = await job.aenqueue()
             assert await app.aresult(run.id, timeout=PATIENCE) == ["a.txt", True, last]
+    await app.aclose()
 
 
 async def test_who_lost_the_lease_deletes_no_artifact(app: Windlass, url: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from psycopg import sql
 
 from tests.conformance.desk import Desk
-from tests.conformance.kit import JOB, Driver, held_of, make_worker, raw
+from tests.conformance.kit import JOB, Driver, held_of, logged, make_worker, raw
 from tests.conformance.places import PostgresPlace, opened
 from tests.conformance.test_roles import Login, login
 from windlass.domain.artifact import Artifact
@@ -26,6 +26,7 @@ from windlass.domain.outcome import Outcome
 from windlass.domain.pause import PauseKind
 from windlass.domain.report import ErrorInfo
 from windlass.domain.run import JobRow, Options, RunRef
+from windlass.domain.runlog import LogLine
 from windlass.domain.scheduling.rows import ScheduleFilter, ScheduleRef
 from windlass.domain.step import StepKind, StepState, StepWrite
 from windlass.sources import Sources
@@ -76,6 +77,8 @@ def _reads(drive: Driver) -> Calls:
     drive.call(ops.signal(waits, "other", raw(1 / 3), None))
     step = StepWrite(path="kid", kind=StepKind.CHILD, state=StepState.WAITING)
     drive.call(ops.start_children(held_of(held), step, 0, [drive.new()], None))
+    line = LogLine(at=drive.now, level="INFO", logger="shop", message="x")
+    drive.call(ops.record_logs([logged(held_of(held), line)]))
     batch = drive.start()
     drive.call(ops.open_batch(held_of(batch), NewBatch(total=1, size=1, shards=1), True))
     shards = StepWrite(path="shards", kind=StepKind.CHILDREN, state=StepState.WAITING)

@@ -216,6 +216,7 @@ class Children:
 
     async def _start(self) -> Child:
         assert self._isolation is not None
+        place = self._options.artifacts
         setup = Setup(
             path=[os.fsencode(place) for place in self._isolation.path()],
             url=self._isolation.url,
@@ -223,7 +224,7 @@ class Children:
             result_limit=self._options.result_limit,
             max_steps=self._options.max_steps,
             run_logs=self._options.run_logs,
-            artifacts=self._options.artifacts,
+            artifacts=None if place is None else os.fsencode(place),
             artifact_limit=self._options.artifact_limit,
         )
         child = await Child.start(setup)

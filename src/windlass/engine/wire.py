@@ -43,7 +43,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True, kw_only=True):
     result_limit: int
     max_steps: int = MOST_STEPS
     run_logs: int = 0
-    artifacts: str | None = None
+    artifacts: bytes | None = None  # as `path`
     artifact_limit: int = DEFAULT_ARTIFACT_LIMIT
 
 

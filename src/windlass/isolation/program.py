@@ -89,7 +89,8 @@ class Program:
         self._questions = Questions(channel)
         self._finder = Finder()
         self._sources = Sources.system()
-        self._shelf = Shelf(setup.artifacts, setup.artifact_limit, self._sources.new_id)
+        place = None if setup.artifacts is None else os.fsdecode(setup.artifacts)
+        self._shelf = Shelf(place, setup.artifact_limit, self._sources.new_id)
         self._attempts: SimpleQueue[Assignment | None] = SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._resources: dict[int, OpenResources] = {}

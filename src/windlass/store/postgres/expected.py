@@ -19,6 +19,7 @@ _NO_COLUMNS = ("primary", "check", "unique", "foreign", "constraint")
 _ADDED = re.compile(r"^alter table windlass\.(\w+)\s([^;]*);", re.MULTILINE)
 _ADD = re.compile(r"\badd column (\w+)")
 _INDEX = re.compile(r"^(create (?:unique )?index (\w+)\s[^;]*);", re.MULTILINE)
+_DROPPED = re.compile(r"^drop index windlass\.(\w+);", re.MULTILINE)
 _TRIGGER = re.compile(r"^(create trigger (\w+)\s[^;]*);", re.MULTILINE)
 _VIEW = re.compile(r"^create or replace view windlass\.(\w+)", re.MULTILINE)
 
@@ -45,6 +46,8 @@ def expected() -> Expected:
                 indexes[f"{table}_pkey"] = None
         for table, changes in _ADDED.findall(text):
             columns[table].update(_ADD.findall(changes))
+        for name in _DROPPED.findall(text):
+            del indexes[name]
         indexes.update({name: " ".join(make.split()) for make, name in _INDEX.findall(text)})
         triggers.update({name: " ".join(make.split()) for make, name in _TRIGGER.findall(text)})
     return Expected(columns, indexes, triggers)
