@@ -283,6 +283,7 @@ class Context(_BaseContext, AwaitedFace, AwaitedChildren):
 
     def _durable(self) -> tuple[AwaitedWork, StepDesk]:
         made: tuple[AwaitedWork, StepDesk] = self._work()
+        made[0].refuse_elsewhere()
         return made
 
     @property

@@ -50,8 +50,10 @@ async def test_effect_and_end_are_committed_together(
         async with app.transaction() as tx:
             await ainsert(tx, "loop")
             fail(ctx, "before the end")
+            ctx.log.info("booked")
             await ctx.using(connection=tx).finish("loop")
             fail(ctx, "before the commit")
+        ctx.log.info("tidied")
         fail(ctx, "after the commit")
         return "ignored"
 
@@ -79,6 +81,7 @@ async def test_effect_and_end_are_committed_together(
     assert "lease lost, nothing recorded" not in said
     assert said.count("handler failed after it had ended its run") == 2 * (fails == MOMENTS[-1])
     assert said.count("run succeeded") == 2
+    assert [line.message for line in await runs[0].alogs()][-2:] == ["booked", "tidied"]
 
 
 async def test_an_end_that_is_not_committed_is_a_failed_attempt(app: Windlass) -> None:

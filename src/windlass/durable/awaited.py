@@ -96,6 +96,18 @@ class AwaitedWork:
         except RuntimeError:
             return False
 
+    def refuse_elsewhere(self) -> None:
+        """Refuse durable work in a thread of an async handler, or on another loop.
+
+        What waits there could not be seen, and its connections belong to the handler's loop.
+        """
+        if not self.is_here:
+            raise UsageError(
+                "A thread has called a durable step, wait or child of an async handler: call it in "
+                "the handler and give the thread its value, or make the handler a plain function, "
+                "which runs in a thread."
+            )
+
     @contextmanager
     def on_behalf_of(self, caller: "asyncio.Task[Any] | None") -> Iterator[None]:
         """Say that a task waits for this one, though it cannot be seen how: while all of those that
@@ -116,6 +128,7 @@ class AwaitedWork:
 
     async def run(self, path: str, make: Callable[[], StepFlow[T]]) -> T:
         """Run a flow of this attempt."""
+        self.refuse_elsewhere()
         await self.checkpoint(path)
         if not self.ledger.is_loaded:
             await self._load()
@@ -213,23 +226,6 @@ class AwaitedWork:
             self.suspension = Suspension(tuple(waits))
             self._main.cancel()
             self._suspend()
-
-
-def refuse_other_loop(task: "asyncio.Task[Any] | None") -> None:
-    """Refuse durable work of an async handler in a thread of its own, or on another loop.
-
-    Whatever it waits for there could not be seen, and its connections belong to this loop.
-    """
-    try:
-        here = asyncio.get_running_loop()
-    except RuntimeError:
-        here = None
-    if here is None or (task is not None and here is not task.get_loop()):
-        raise UsageError(
-            "A thread has called a durable step, wait or child of an async handler: call it in the "
-            "handler and give the thread its value, or make the handler a plain function, which "
-            "runs in a thread."
-        )
 
 
 def _settle(future: "asyncio.Future[None]") -> None:

@@ -36,7 +36,7 @@ from windlass.domain.run import Claimed, Finish
 from windlass.domain.states import Failure
 from windlass.domain.step import MOST_STEPS
 from windlass.durable.acts import Stage
-from windlass.durable.awaited import AwaitedWork, Patience, refuse_other_loop
+from windlass.durable.awaited import AwaitedWork, Patience
 from windlass.durable.blocking import BlockingWork
 from windlass.durable.ledger import Ledger
 from windlass.durable.requests import Desk as StepDesk
@@ -169,7 +169,6 @@ class Runner:
         self, holding: Holding, task: "asyncio.Task[Any] | None"
     ) -> tuple[AwaitedWork, StepDesk]:
         """The durable work of an async handler: made with its first step."""
-        refuse_other_loop(task)
         work = holding.work
         if not isinstance(work, AwaitedWork):
             suspend = partial(self.suspended, holding)

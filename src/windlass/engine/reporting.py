@@ -23,6 +23,7 @@ What happens when it dies here:
 """
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Generic, Protocol, Self, TypeVar
@@ -97,6 +98,7 @@ class Reports(Generic[W]):
         self._what = what
         self._unhurried = unhurried
         self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
         self._fresh: dict[Held, Source[W]] = {}
         self._last: dict[Held, W] = {}  # of attempts whose end is not sent yet
         self._loose: list[W] = []  # of attempts whose end does not wait for them
@@ -109,7 +111,8 @@ class Reports(Generic[W]):
     def enlist(self, source: Source[W]) -> None:
         """Have a source written soon; in any thread."""
         try:
-            self._loop.call_soon_threadsafe(self._add, source)
+            # A write serves many, in nobody's context: least of all in a handler's transaction.
+            self._loop.call_soon_threadsafe(self._add, source, context=self._context)
         except RuntimeError:  # the loop has closed: the handler has outlived its worker
             source.over = True
 
