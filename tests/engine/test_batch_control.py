@@ -179,7 +179,7 @@ async def test_a_batch_that_fails_while_it_is_paused_ends_its_shards(app: Windla
 
 
 async def test_a_restart_begins_all_shards_anew(app: Windlass) -> None:
-    walk = Walk(app, stops_at=15, shard_size=10, parallel=2)
+    walk = Walk(app, stops_at=8, shard_size=10, parallel=2)
     run = await walk.job.aenqueue(units=range(30))
     async with working(app):
         await asyncio.wait_for(walk.arrived.wait(), 30)
