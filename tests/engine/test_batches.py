@@ -138,6 +138,37 @@ async def test_too_many_failures_stop_a_batch_and_a_retry_goes_on(app: Windlass)
     assert set(seen.values()) == {1}  # no unit was done again
 
 
+async def test_too_many_failures_at_the_very_end_fail_a_batch_too(app: Windlass) -> None:
+    """The flush that says so is the last one: no shard is left to be stopped."""
+    told: list[str] = []
+
+    @app.job
+    async def report(batch: dict[str, Any]) -> None:
+        told.append("complete")
+
+    @app.batch(max_failed=0, on_complete=report)
+    async def load(unit: int) -> None:
+        if unit == 3:
+            raise ValueError("three")
+
+    @load.on_failure
+    async def mourn(run: FailedRun) -> None:
+        told.append("failure")
+
+    run = await load.aenqueue(units=range(5))
+    async with working(app):
+        ended = await run.await_end(timeout=30)
+        assert ended.status is Status.FAILED
+        assert ended.error is not None
+        assert "more than max_failed allows" in ended.error.message
+        await ended.aretry()  # which accepts what has failed
+        ended = await ended.await_end(timeout=30)
+        for child in await ended.achildren():
+            await child.await_end(timeout=30)
+    assert ended.status is Status.SUCCEEDED
+    assert told == ["failure", "complete"]
+
+
 async def test_a_source_goes_on_after_its_cursor(app: Windlass) -> None:
     seen: Counter[int] = Counter()
     cursors: list[object] = []

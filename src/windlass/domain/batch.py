@@ -29,8 +29,8 @@ What is promised:
   failed, the flush that says so marks the batch as stopped; the other shards see that at their next
   flush, and all end as canceled. The failing flushes of a batch are counted one after another: each
   locks its row first.
-- A batch ends once, since it is a run: succeeded if all its shards have succeeded, failed
-  otherwise.
+- A batch ends once, since it is a run: succeeded if all its shards have succeeded and it was not
+  stopped, failed otherwise.
 - Shards follow their batch. It is a wake (`domain/child.py`) that tells of a change, and whoever
   looks at it compares: while the batch is paused, each shard that may run is paused and marked, and
   none that is held is let go; once it is not, the marked ones are resumed. So it does not matter in

@@ -89,7 +89,8 @@ def run_batch(
         known = yield from _ended(ledger)
     counts: BatchCounts | None = yield site.operations.get_batch(site.held.tenant, site.held.id)
     assert counts is not None, "a batch whose shards have started is there"
-    if known.state is StepState.FAILED:
+    # If it was the last flush that had one failure too many, all shards have succeeded.
+    if known.state is StepState.FAILED or counts.stopped is not None:
         first_error = yield from _first_failure(ledger)
         raise BatchFailed(
             counts.processed, counts.failed, counts.total, counts.stopped, first_error
