@@ -313,7 +313,7 @@ class Context(_BaseContext, AwaitedFace, AwaitedChildren):
 
         It is among the events of the run, and of `app.events()`. Names have two parts or more, and
         begin with none of Windlass's own words; `data` is an object of at most 16 KiB. An attempt
-        that is repeated tells it again. As a step it is told once:
+        that is repeated emits it again. In a step it is emitted once:
         `await ctx.step("tell", ctx.emit, "order.shipped", data)`. Raises LeaseLost if another
         worker has the run now.
         """
@@ -375,7 +375,7 @@ class SyncContext(_BaseContext, BlockingFace, BlockingChildren):
 
         It is among the events of the run, and of `app.events()`. Names have two parts or more, and
         begin with none of Windlass's own words; `data` is an object of at most 16 KiB. An attempt
-        that is repeated tells it again. As a step it is told once:
+        that is repeated emits it again. In a step it is emitted once:
         `ctx.step("tell", ctx.emit, "order.shipped", data)`. Raises LeaseLost if another
         worker has the run now.
         """

@@ -105,11 +105,11 @@ app.store.run(app.store.operations.delete_runs("default", [sys.argv[2]]))
 """
 
 
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_a_kill_in_the_middle_leaves_nothing_half(
     app: Windlass, folder: Path, url: str
 ) -> None:
-    if not url.startswith("sqlite"):
-        pytest.skip("there it is one call of a function: a transaction of the server's")
+    """On PostgreSQL it is one call of a function: a transaction of the server's."""
     run = await over(app)
     before = await run.aevents()
     program = [sys.executable, "-c", KILLED, url, run.id]

@@ -56,7 +56,8 @@ def count(connection: Connection) -> int:
 def add_job(tx: OpenTransaction) -> None:
     """Write one row."""
     tx.execute(
-        "sync_job", ("t", "j", "q", 0, 5, None, "{}", None, None, None, None, None, None, tx.now)
+        "sync_job",
+        ("t", "j", "q", 0, 5, None, "{}", None, None, None, None, None, None, None, tx.now),
     )
 
 
@@ -124,7 +125,8 @@ def test_savepoint_undoes_what_is_inside_alone(connection: Connection) -> None:
     def inside(tx: OpenTransaction) -> None:
         with tx.savepoint():
             tx.execute(
-                "sync_job", ("t", "k", "q", 0, 5, None, "{}", None, None, None, None, None, None, 0)
+                "sync_job",
+                ("t", "k", "q", 0, 5, None, "{}", None, None, None, None, None, None, None, 0),
             )
             raise LookupError
 

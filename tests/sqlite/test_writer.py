@@ -75,7 +75,7 @@ def add_job(name: str, then: Callable[[], Any] = lambda: None) -> Bound[Any]:
     def body(tx: OpenTransaction) -> str:
         tx.execute(
             "sync_job",
-            ("t", name, "q", 0, 5, None, "{}", None, None, None, None, None, None, tx.now),
+            ("t", name, "q", 0, 5, None, "{}", None, None, None, None, None, None, None, tx.now),
         )
         then()
         return name

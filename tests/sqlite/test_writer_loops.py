@@ -76,7 +76,7 @@ def add(name: str) -> Bound[str]:
     def body(tx: OpenTransaction) -> str:
         tx.execute(
             "sync_job",
-            ("t", name, "q", 0, 5, None, "{}", None, None, None, None, None, None, tx.now),
+            ("t", name, "q", 0, 5, None, "{}", None, None, None, None, None, None, None, tx.now),
         )
         return name
 

@@ -107,8 +107,6 @@ class Artifacts:
         """Forget an artifact, then remove its bytes; false if there is none."""
         found = yield from self.find(which)
         ident = found.id if found is not None else which.id if isinstance(which, Artifact) else ""
-        if found is not None:
-            yield Outside(self._shelf.require)  # before the row is gone that names the bytes
         if held is not None:
             # Asked even if there is none: it tells who has no lease any more.
             deleted = yield self._operations.delete_artifact_under(held, ident)

@@ -45,10 +45,6 @@ class Shelf:
         """Where the bytes are. Raises UsageError if nobody said."""
         return open_place(self._url)
 
-    def require(self) -> None:
-        """Raise UsageError if nobody said where the bytes are."""
-        assert self.place is not None
-
     def write(self, name: str, key: str, chunks: Iterator[bytes]) -> Written:
         """Keep bytes. Raises ArtifactTooLarge and PlaceUnavailable."""
         measured = Measured(name, chunks, self._limit)

@@ -92,5 +92,5 @@ def deletes_at(scope: Scope, run: str) -> Flow[datetime | None]:
     kept = terms_of(scope.ground.settings).runs
     if row is not None and row.retention is not None:
         kept = row.retention
-    age = getattr(kept.delete, record.status.value)
+    age = getattr(kept.delete, record.status.value, None)
     return None if age is None else record.finished_at + timedelta(seconds=age)

@@ -85,6 +85,7 @@ class SyncPool:
         self._idle = _Idle()
         self._inherited: list[PatientConnection] = []
         weakref.finalize(self, self._idle.close).atexit = False
+        _living.add(self)
 
     @property
     def schema(self) -> str:
@@ -115,6 +116,15 @@ class SyncPool:
         for conn in idle:
             conn.close()
 
+    def begin_anew(self) -> None:
+        """In a process just forked off: another thread of the parent's may have had the lock.
+
+        The sockets are the parent's: even closing them would speak on its behalf. So they are
+        kept, unused, for as long as this process lives.
+        """
+        self._lock = threading.Lock()
+        self._inherited, self._idle.pid = self._idle.take_all(), os.getpid()
+
     def _take_back(self, conn: PatientConnection) -> None:
         with self._lock:
             if not conn.closed and len(self._idle) < _MAX_IDLE:
@@ -124,10 +134,6 @@ class SyncPool:
 
     def _take(self) -> PatientConnection | None:
         with self._lock:
-            if self._idle.pid != os.getpid():
-                # The sockets are the parent's: even closing them would speak on its behalf. So
-                # they are kept, unused, for as long as this process lives.
-                self._inherited, self._idle.pid = self._idle.take_all(), os.getpid()
             while self._idle:
                 conn = self._idle.pop()
                 if is_silent(conn):
@@ -149,6 +155,18 @@ class SyncPool:
             discard(conn)
             raise
         return conn
+
+
+_living: "weakref.WeakSet[SyncPool]" = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for pool in list(_living):
+        pool.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 class AsyncPool:

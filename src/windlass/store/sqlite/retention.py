@@ -168,7 +168,7 @@ def _kept(tx: OpenTransaction, here: _Round, chore: _Chore) -> RetentionTerms:
 def _is_due(tx: OpenTransaction, chore: _Chore, ages: Ages, run: _Seen) -> bool:
     if run.status is None or (chore.kind == "stale" and run.stale_at is not None):
         return False
-    age: Age = getattr(ages, run.status)
+    age: Age = getattr(ages, run.status, None)  # of a status that we do not know: never
     return age is not None and (run.finished_at or 0) <= tx.now - micros_of(age)
 
 
