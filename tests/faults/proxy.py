@@ -216,7 +216,8 @@ class _Link:
             if rule is not None and rule.fault is Fault.HOLD_REQUEST:
                 rule.struck.set()
                 rule.released.wait()
-            self._asked = rule
+            if rule is not None:  # else it may be the rest of a request that is under one
+                self._asked = rule
             if not self._pass(request, self._server):
                 break
             if rule is not None and rule.fault is Fault.HOLD_REQUEST:
