@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,19 @@ from tests.fixtures.apps import PATIENCE, working
 from windlass import BadOption, Event, Router, Status, Windlass
 from windlass.engine.audience import Audience
 from windlass.listeners import Listener
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what listeners do: other tests' transactions may hold the feed back for a moment."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def failures(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The listeners that failed, as the log says."""
+    failed = [r for r in caplog.records if r.getMessage() == "listener failed"]
+    return [record.__dict__["listener"] for record in failed]
 
 
 async def test_functions_are_called_in_order_and_see_the_state(app: Windlass) -> None:
@@ -42,6 +57,10 @@ async def test_functions_are_called_in_order_and_see_the_state(app: Windlass) ->
             await other.aenqueue()
             run = await walk.aenqueue(number)
             await app.aresult(run, timeout=PATIENCE)
+        asked: dict[str, Any] = {"types": "run.succeeded", "run": run.id, "follow": False}
+        async with asyncio.timeout(PATIENCE):
+            while not [e async for e in app.aevents(since="start", **asked)]:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
     # All is told by the end of the worker, which waits for it.
     assert told == ["run.enqueued", "run.succeeded"] * 3
     assert seen == [Status.SUCCEEDED] * 3
@@ -85,12 +104,10 @@ async def test_one_that_fails_or_hangs_harms_no_run_and_no_other(
             run = await walk.aenqueue()
             assert await app.aresult(run, timeout=PATIENCE) == "there"
             runs.append(run.id)
+        await until(lambda: len(told) == 2 and len(failures(caplog)) == 6)
     assert worker.failure is None
     assert told == runs
-    failed = [r for r in caplog.records if r.getMessage() == "listener failed"]
-    assert sorted(record.__dict__["listener"] for record in failed) == sorted(
-        ["fails", "exits", "cancels"] * 2
-    )
+    assert sorted(failures(caplog)) == sorted(["fails", "exits", "cancels"] * 2)
     assert "listeners have not heard all" in caplog.text
 
 
@@ -156,6 +173,7 @@ async def test_routers_have_listeners_before_and_after_they_are_included(app: Wi
     async with working(app) as worker:
         await worker.started.wait()
         await app.aresult(await send.aenqueue(), timeout=PATIENCE)
+        await until(lambda: len(told) == 2)
     assert sorted(told) == ["first mail.send", "second mail.send"]
 
     elsewhere = Windlass("sqlite:///never.db")
