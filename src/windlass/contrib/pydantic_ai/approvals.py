@@ -33,8 +33,8 @@ class Approvals(AbstractCapability[AgentDepsT]):
 
     `capabilities=[WindlassDurability(), Approvals(expires="2d", notify=mail_the_team)]`. It is for
     tools with `requires_approval=True` and those that raise ApprovalRequired. While nobody has
-    answered, the run waits without a seat. A no is what the model is told; so is it if nobody
-    answers within `expires`.
+    answered, the run waits without a seat. If somebody says no, or
+    nobody answers within `expires`, the model gets that as the tool's answer.
     """
 
     def __init__(
