@@ -142,6 +142,20 @@ async def test_nothing_is_kept_where_nothing_is_wanted(app: Windlass) -> None:
     assert await app.alogs(run.id) == []
 
 
+async def test_a_worker_that_stops_writes_the_last_lines_of_what_went_well(app: Windlass) -> None:
+    @app.job
+    async def work(ctx: Context) -> None:
+        ctx.log.info("done")
+
+    async with working(app) as worker:
+        with worker.signals.logged.heard() as written:
+            await work.aenqueue()
+            await written.next()  # for a second after this, nothing is written
+        run = await work.aenqueue()
+        await app.aresult(run.id, timeout=PATIENCE)
+    assert texts(list(await app.alogs(run.id))) == ["done"]
+
+
 async def test_what_a_handler_leaves_behind_logs_for_no_run(app: Windlass) -> None:
     ended, logged = asyncio.Event(), asyncio.Event()
     left: list[asyncio.Task[None]] = []
